@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -143,7 +143,7 @@ func (q *request) newCall(method, target string, t *catalog.Callable, arguments 
 // A callResult is the result of a call. The caller must release it.
 type callResult struct {
 	elicit.Reply
-	requestContext *ocp.Incoming // OCP context in _meta of the request; nil if none
+	requestContext http.Header // OCP headers in _meta of the request; nil if none
 }
 
 // run runs the tool. It checks the access token, adds the client's context, and reports progress. A
@@ -254,9 +254,9 @@ func (c *toolCall) elicited(id string, needed *tools.Connection) {
 	}
 }
 
-// context returns the context for a tool call. It carries the client's hints and the OCP context of
-// _meta, which own returns too. own is nil if _meta has no OCP context.
-func (c *toolCall) context() (ctx context.Context, own *ocp.Incoming) {
+// context returns the context for a tool call. It carries the client's hints and the OCP headers in
+// _meta, which own returns too. own is nil if _meta has none.
+func (c *toolCall) context() (ctx context.Context, own http.Header) {
 	ctx = c.ctx
 	if whole := c.wholeCatalog(); whole.Hints {
 		ctx = withHints(ctx, whole.Library, c.meta)
@@ -267,7 +267,7 @@ func (c *toolCall) context() (ctx context.Context, own *ocp.Incoming) {
 	if own = readOCP(c.meta); own == nil {
 		return ctx, nil
 	}
-	return ocp.ContextWithIncoming(ctx, own), own
+	return callcontext.NewContext(ctx, own), own
 }
 
 // answer writes the result of a call.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
@@ -44,7 +43,7 @@ func schemaHint(t *tools.Tool) string {
 	if len(t.Definition.InputSchema) > maxSchemaHint {
 		return "\nThe schema of its arguments is long; get it with " + string(tools.DescribeTools) + "."
 	}
-	return "\nThe schema of its arguments: " + string(elicit.AppendVisibleSchema(nil, t))
+	return "\nThe schema of its arguments: " + string(t.AppendVisibleSchema(nil))
 }
 
 // unknownTool returns the fault for a tool name that does not exist. It suggests the most similar

@@ -18,12 +18,12 @@ import (
 func TestNonInferrable_is_hidden(t *testing.T) {
 	toolset := buildTools(t, payments, tools.BuildOptions{})
 	tool, _ := toolset.Tool("pay")
-	got := string(elicit.AppendVisibleSchema(nil, tool))
+	got := string(tool.AppendVisibleSchema(nil))
 	want := `{"type":"object","properties":{"amount":{"type":"number"}},"required":["amount"],"additionalProperties":false`
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("shown as %s", got)
 	}
-	if tool, _ := toolset.Tool("plain"); string(elicit.AppendVisibleSchema(nil, tool)) != string(tool.Definition.InputSchema) {
+	if tool, _ := toolset.Tool("plain"); string(tool.AppendVisibleSchema(nil)) != string(tool.Definition.InputSchema) {
 		t.Error("the schema of another tool was changed")
 	}
 }

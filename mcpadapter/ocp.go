@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -34,19 +33,17 @@ const ocpMetaPrefix = "org.opencontextprotocol/"
 
 // contextHeaders maps keys, without Prefix, to headers.
 var contextHeaders = map[string]string{
-	"context-id":   ocp.HeaderContextID,
-	"agent-type":   ocp.HeaderAgentType,
-	"current-goal": ocp.HeaderCurrentGoal,
-	"user":         ocp.HeaderUser,
-	"workspace":    ocp.HeaderWorkspace,
-	"version":      ocp.HeaderVersion,
-	"session":      ocp.HeaderSession,
+	"context-id":   callcontext.HeaderContextID,
+	"agent-type":   callcontext.HeaderAgentType,
+	"current-goal": callcontext.HeaderCurrentGoal,
+	"user":         callcontext.HeaderUser,
+	"workspace":    callcontext.HeaderWorkspace,
+	"version":      callcontext.HeaderVersion,
+	"session":      callcontext.HeaderSession,
 }
 
-// readOCP returns the OCP context in _meta, or nil if there is none. Invalid values are ignored,
-// as in headers.
-func readOCP(meta jsontext.Value) *ocp.Incoming {
-	var header http.Header
+// readOCP returns the OCP headers in _meta, or nil if there are none. It does not check their values.
+func readOCP(meta jsontext.Value) (header http.Header) {
 	for walk := strictjson.Into(meta); walk.Next(); {
 		if !bytes.HasPrefix(walk.Name[1:], []byte(ocpMetaPrefix)) && bytes.IndexByte(walk.Name, '\\') < 0 {
 			continue
@@ -62,23 +59,16 @@ func readOCP(meta jsontext.Value) *ocp.Incoming {
 		if header == nil {
 			header = make(http.Header)
 		}
-		value := strictjson.Text(walk.Value)
-		if key == ocp.HeaderSession && !protocol.IsHeaderText(value) {
-			value = "" // an empty value is recorded as a fault of the session
-		}
-		header[key] = []string{value}
+		header[key] = []string{strictjson.Text(walk.Value)}
 	}
-	if header == nil {
-		return nil
-	}
-	return ocp.ReadIncoming(header, ocp.ReadOptions{})
+	return header
 }
 
 // replyKeys are the members of a result's _meta and the response headers that they repeat.
 var replyKeys = [...]struct{ key, header string }{
-	{`"` + ocpMetaPrefix + `context-id":`, ocp.HeaderContextID},
-	{`"` + ocpMetaPrefix + `version":`, ocp.HeaderVersion},
-	{`"` + ocpMetaPrefix + `session":`, ocp.HeaderSession},
+	{`"` + ocpMetaPrefix + `context-id":`, callcontext.HeaderContextID},
+	{`"` + ocpMetaPrefix + `version":`, callcontext.HeaderVersion},
+	{`"` + ocpMetaPrefix + `session":`, callcontext.HeaderSession},
 }
 
 // metaExposes is the member of _meta with the fields that the calling agent's document exposes
@@ -88,11 +78,11 @@ const metaExposes = "org.openagentspec/exposes"
 // resultMeta returns the members of a result's _meta with the OCP context of the API's response, if the
 // request carried the context own in _meta, and with the exposed fields. It returns nil if there are
 // neither.
-func resultMeta(r *tools.Result, own *ocp.Incoming) (meta []byte) {
+func resultMeta(r *tools.Result, own http.Header) (meta []byte) {
 	if r.Exposed != "" {
 		meta = append(append(meta, `"`+metaExposes+`":`...), r.Exposed...)
 	}
-	if own == nil || len(r.Header[ocp.HeaderSession]) == 0 {
+	if own == nil || len(r.Header[callcontext.HeaderSession]) == 0 {
 		return meta
 	}
 	for _, key := range replyKeys {

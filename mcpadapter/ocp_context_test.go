@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -19,14 +19,14 @@ func TestReply_in_meta(t *testing.T) {
 	} {
 		for _, v := range []protocol.Revision{protocol.V20250326, protocol.V20250618, protocol.V20251125} {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
-				var seen *ocp.Incoming
+				var seen http.Header
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{},"_meta":{`+meta+`}`)
 				r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
-					seen = ocp.IncomingFromContext(ctx)
+					seen = callcontext.FromContext(ctx)
 					outcome := answered(http.StatusOK, "application/json", `{}`)
-					outcome.Result.Header[ocp.HeaderContextID] = []string{"ocp-1"}
-					outcome.Result.Header[ocp.HeaderSession] = []string{"abc="}
-					outcome.Result.Header[ocp.HeaderVersion] = []string{"1.0"}
+					outcome.Result.Header[callcontext.HeaderContextID] = []string{"ocp-1"}
+					outcome.Result.Header[callcontext.HeaderSession] = []string{"abc="}
+					outcome.Result.Header[callcontext.HeaderVersion] = []string{"1.0"}
 					return outcome
 				})
 				var got struct {

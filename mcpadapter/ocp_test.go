@@ -2,16 +2,18 @@ package mcpadapter
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 )
 
 func TestContext_in_meta(t *testing.T) {
 	const session = "eyJjb250ZXh0X2lkIjoib2NwLTEifQ=="
 	for rule, c := range map[string]struct {
 		meta  string
-		want  map[string]string // headers of the call's context; nil if it has none
+		want  map[string]string // headers of a request with the call's context; nil if it has none
 		valid bool
 	}{
 		"none":         {`{"traceparent":"00-1"}`, nil, false},
@@ -19,20 +21,18 @@ func TestContext_in_meta(t *testing.T) {
 		"unknown-key":  {`{"org.opencontextprotocol/mood":"good"}`, nil, false},
 		"no-key":       {`{"org.opencontextprotocol/":"x"}`, nil, false},
 		"wrong-type":   {`{"org.opencontextprotocol/context-id":"ocp-1","org.opencontextprotocol/agent-type":7}`, map[string]string{ocp.HeaderContextID: "ocp-1"}, false},
-		"invalid":      {`{"org.opencontextprotocol/context-id":"a b","org.opencontextprotocol/user":"x\r\nHost: evil"}`, map[string]string{}, false},
+		"invalid":      {`{"org.opencontextprotocol/context-id":"a\u0000","org.opencontextprotocol/user":"x\r\nHost: evil"}`, map[string]string{}, false},
+		"too-long":     {`{"org.opencontextprotocol/session":"` + strings.Repeat("a", ocp.MaxSession+1) + `"}`, map[string]string{}, false},
 		"split-header": {`{"org.opencontextprotocol/context-id":"ocp-1","org.opencontextprotocol/session":"eyJj\r\nHost: evil"}`, map[string]string{ocp.HeaderContextID: "ocp-1"}, false},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			in := readOCP([]byte(c.meta))
-			if (in == nil) != (c.want == nil) {
-				t.Fatalf("got %+v", in)
-			}
-			if in == nil {
-				return
+			call := readOCP([]byte(c.meta))
+			if (call == nil) != (c.want == nil) {
+				t.Fatalf("got %+v", call)
 			}
 			header := http.Header{}
-			in.Set(header)
-			if len(header) != len(c.want) || in.Valid() != c.valid {
+			callcontext.Set(header, call)
+			if in := ocp.ReadHeaders(header, ocp.ReadOptions{}); len(header) != len(c.want) || in.Valid() != c.valid {
 				t.Errorf("valid %t, got %v, want %v", in.Valid(), header, c.want)
 			}
 			for key, value := range c.want {

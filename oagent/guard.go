@@ -21,7 +21,6 @@ import (
 const (
 	DefaultTTL        = 7 * 24 * time.Hour // lifetime of an Engagement after its last call
 	DefaultReviewWait = 30 * time.Second   // how long a call waits for its reviewer before it is refused
-	DefaultRetryPause = time.Second        // before the program of a reviewing agent is called again
 	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps of one call
 	LargestMaxPayload = 256 << 10          // bytes; a review stores inputs and outputs together in one value of the store
 	DefaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
@@ -55,7 +54,7 @@ type GuardOptions struct {
 	// DefaultCacheSize.
 	CacheSize int
 	// RetryPause is the delay before the program of a reviewing agent is called again if it did not
-	// decide. The delay doubles each time. Default: DefaultRetryPause.
+	// decide. The delay doubles each time. Default: review.DefaultRetryPause.
 	RetryPause time.Duration
 	// Archive gets a copy of each entry of the records. Default: none.
 	Archive engagement.Archive
@@ -87,7 +86,7 @@ func (o *GuardOptions) setDefaults() {
 		o.CacheSize = DefaultCacheSize
 	}
 	if o.RetryPause <= 0 {
-		o.RetryPause = DefaultRetryPause
+		o.RetryPause = review.DefaultRetryPause
 	}
 	if o.Notify == nil {
 		o.Notify = func(Event) {}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 )
 
 // Version is the implemented version of the protocol, as sent in OCP-Version.
@@ -13,13 +15,13 @@ const Version = "1.0"
 // The seven headers (OCP 1.0, HTTP Headers), as keys of an http.Header. Faults and
 // messages use the spelling of the protocol, such as OCP-Context-ID.
 const (
-	HeaderContextID   = "Ocp-Context-Id"
-	HeaderAgentType   = "Ocp-Agent-Type"
-	HeaderCurrentGoal = "Ocp-Current-Goal"
-	HeaderSession     = "Ocp-Session"
-	HeaderUser        = "Ocp-User"
-	HeaderWorkspace   = "Ocp-Workspace"
-	HeaderVersion     = "Ocp-Version"
+	HeaderContextID   = callcontext.HeaderContextID
+	HeaderAgentType   = callcontext.HeaderAgentType
+	HeaderCurrentGoal = callcontext.HeaderCurrentGoal
+	HeaderSession     = callcontext.HeaderSession
+	HeaderUser        = callcontext.HeaderUser
+	HeaderWorkspace   = callcontext.HeaderWorkspace
+	HeaderVersion     = callcontext.HeaderVersion
 )
 
 // The limits of the headers, in characters unless noted otherwise.
@@ -31,7 +33,7 @@ const (
 	MaxWorkspace   = 128
 
 	// MaxSession is the maximum length of an OCP-Session value, in bytes.
-	MaxSession = 8 << 10
+	MaxSession = callcontext.MaxSession
 
 	// maxVersion limits OCP-Version. The protocol does not define a limit.
 	maxVersion = 32

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -83,4 +85,32 @@ func unprotected(list, name string, tools []*Tool) Warning {
 		}
 	})
 	return Warning{Reason: reason + text.DidYouMean(near)}
+}
+
+// NonInferrable returns the names of the arguments that a model must not invent.
+func (t *Tool) NonInferrable() (names []string) {
+	for i := range t.Definition.Arguments {
+		if t.Definition.Arguments[i].NonInferrable {
+			names = append(names, t.Definition.Arguments[i].Name)
+		}
+	}
+	return names
+}
+
+// AppendVisibleSchema appends the input schema without the non-inferrable arguments.
+func (t *Tool) AppendVisibleSchema(dst []byte) []byte {
+	if len(t.Definition.InputSchema) == 0 {
+		return append(dst, `{"type":"object"}`...)
+	}
+	return t.AppendVisible(dst, t.Definition.InputSchema)
+}
+
+// AppendVisible is like AppendVisibleSchema for another form of the schema.
+func (t *Tool) AppendVisible(dst []byte, rawSchema jsontext.Value) []byte {
+	names := t.NonInferrable()
+	if len(names) == 0 {
+		return append(dst, rawSchema...)
+	}
+	hide := schema.Edit{Remove: names}
+	return append(dst, hide.Apply(rawSchema)...)
 }

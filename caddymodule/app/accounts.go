@@ -4,21 +4,22 @@ import (
 	"fmt"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 type siteAccounts struct {
-	site     Site
+	site     site.Site
 	accounts credential.Accounts
 }
 
 // AddAccounts makes the endpoints of a site use accounts of users at third parties. Endpoints of sites without accounts use those that were
 // added first.
-func (a *App) AddAccounts(at Site, accounts credential.Accounts) {
+func (a *App) AddAccounts(at site.Site, accounts credential.Accounts) {
 	a.accounts = append(a.accounts, siteAccounts{at, accounts})
 }
 
 // AccountsAt returns the accounts for the endpoints of a site; nil if there are none. It is complete once all handlers are provisioned.
-func (a *App) AccountsAt(at Site) credential.Accounts {
+func (a *App) AccountsAt(at site.Site) credential.Accounts {
 	for _, s := range a.accounts {
 		if s.site.SameSite(at) {
 			return s.accounts

@@ -16,9 +16,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -76,13 +76,13 @@ type Document struct {
 	lastGood    lastGood
 	hideFailing func() // ends the export of whether the latest load failed
 
-	archive        atomic.Pointer[*archive.Archive] // of the configuration that was started last
-	lockDigest     string                           // of the lock file at the latest build
-	withheld       map[string]bool                  // tools that the lock did not approve at the latest build
-	approver       atomic.Pointer[string]           // who has approved tools in the console since the latest build, or nil
-	logger         atomic.Pointer[zap.Logger]       // logger of the configuration that was started last
-	loggedWarnings map[string]struct{}              // warnings already logged; used by the loader's observer only
-	previous       *tools.Toolset                   // the toolset of the observer's previous call; nil at first
+	recorder       atomic.Pointer[audit.Recorder] // of the configuration that was started last
+	lockDigest     string                         // of the lock file at the latest build
+	withheld       map[string]bool                // tools that the lock did not approve at the latest build
+	approver       atomic.Pointer[string]         // who has approved tools in the console since the latest build, or nil
+	logger         atomic.Pointer[zap.Logger]     // logger of the configuration that was started last
+	loggedWarnings map[string]struct{}            // warnings already logged; used by the loader's observer only
+	previous       *tools.Toolset                 // the toolset of the observer's previous call; nil at first
 }
 
 // openDocument returns the document with that key from the pool. The caller must call

@@ -80,8 +80,8 @@ func (d *Document) saveCopy(a *App) {
 	}
 	packed := (*pack)() // now, so that the text is not held until the store is in use
 	select {
-	case <-a.store.inUse:
-	case <-a.ended:
+	case <-a.InUse():
+	case <-a.Site.Ended():
 		return
 	}
 	if !d.lastGood.pending.CompareAndSwap(pack, nil) {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/lock"
 	"github.com/fairwayhq/fairway/tools/search"
@@ -147,7 +148,7 @@ func LockCommand(k DocumentKey) string {
 	if k.MCPServer != nil {
 		return "caddy tools lock --config <Caddyfile> --toolset " + k.Name
 	}
-	return fmt.Sprintf("caddy tools lock --config <Caddyfile> (or: caddy tools lock %s --lock %s, with the options of the toolset)", RedactURL(k.Address), k.Lock)
+	return fmt.Sprintf("caddy tools lock --config <Caddyfile> (or: caddy tools lock %s --lock %s, with the options of the toolset)", text.RedactURL(k.Address), k.Lock)
 }
 
 // Limits of what one log line says about changed tools.

@@ -3,12 +3,7 @@ package app_test
 import (
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
-	_ "github.com/fairwayhq/fairway/caddymodule/auth"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
-	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

@@ -8,7 +8,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -21,7 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/inspect"
@@ -230,7 +229,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	}
 	k.Shapes, k.BasePath, k.Refs = c.shapes(), repl.ReplaceAll(c.BasePath, ""), ""
 	if k.Name == "" {
-		k.Name = RedactURL(c.OpenAPI)
+		k.Name = text.RedactURL(c.OpenAPI)
 	}
 	if c.TokenBudget != nil {
 		k.TokenBudget = *c.TokenBudget
@@ -326,7 +325,7 @@ func (k *DocumentKey) check() error {
 	case k.BasePath != "" && !strings.HasPrefix(k.BasePath, "/"):
 		return fmt.Errorf("base_path %q does not begin with a slash", k.BasePath)
 	case k.Refs != "" && k.Kind != SourceFile:
-		return fmt.Errorf("refs requires a document that is a file: $refs of %s cannot refer to files", RedactURL(k.Address))
+		return fmt.Errorf("refs requires a document that is a file: $refs of %s cannot refer to files", text.RedactURL(k.Address))
 	}
 	for _, s := range append(append([]build.Selector(nil), k.Include...), k.Exclude...) {
 		if err := s.Check(); err != nil {
@@ -334,19 +333,6 @@ func (k *DocumentKey) check() error {
 		}
 	}
 	return checkShapes(k.Shapes)
-}
-
-// RedactURL returns an address without user, password, query and fragment.
-func RedactURL(address string) string {
-	if !strings.Contains(address, "://") {
-		return address
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return "(a URL that cannot be parsed)"
-	}
-	u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
-	return u.String()
 }
 
 // Toolset is a document with the limits and credentials of one configuration.
@@ -454,10 +440,4 @@ func WithResponseSchemas(config *ToolsetConfig) *ToolsetConfig {
 	}
 	result.ResponseSchemas = true
 	return result
-}
-
-// Qualifier returns the toolset's name in the form in which it precedes the names of its tools.
-func (t *Toolset) Qualifier() string {
-	name := t.Key.ShownName()
-	return oagent.KebabName(strings.TrimSuffix(name, path.Ext(name)))
 }

@@ -14,7 +14,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -63,7 +64,7 @@ type Handler struct {
 	Optional bool `json:"optional,omitempty"`
 
 	logger *zap.Logger
-	site   app.Site
+	site   site.Site
 	app    func() (any, error) // the agents app, if there is one
 }
 
@@ -77,10 +78,10 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the configured providers.
 func (a *Handler) Provision(ctx caddy.Context) error {
-	a.logger, a.site = ctx.Logger(), app.SiteOf(ctx)
+	a.logger, a.site = ctx.Logger(), site.At(ctx)
 	a.app = func() (any, error) { return ctx.AppIfConfigured("agents") }
 	if agents, err := a.app(); err == nil && agents != nil {
-		agents.(*app.App).Auditor.AddDigest(a)
+		agents.(*site.App).AddDigest(a)
 	}
 	if a.OAuth != nil {
 		a.OAuth.qualifyIDs = a.APIKey != nil
@@ -129,7 +130,7 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		setUser(r, user)
 	}
 	if !a.Optional {
-		caddyhttp.SetVar(r.Context(), VarLogin, a.login())
+		caddyhttp.SetVar(r.Context(), identity.VarLogin, a.login())
 	}
 	return next.ServeHTTP(w, r)
 }
@@ -141,21 +142,25 @@ func (a *Handler) serveStranger(w http.ResponseWriter, r *http.Request, err erro
 		return false
 	}
 	if agents, err := a.app(); err == nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		if serve := agents.(*app.App).PublicHealth(a.site, r.URL.Path); serve != nil {
+		if serve := agents.(*site.App).PublicHealth(a.site, r.URL.Path); serve != nil {
 			serve(w, r)
 			return true
 		}
 	}
-	return a.OAuth != nil && a.OAuth.site != nil && app.BrowserOf(r).SendToLogin(w, r)
+	return a.OAuth != nil && a.OAuth.site != nil && site.BrowserOf(r).SendToLogin(w, r)
 }
 
 // login describes the credentials that every request needs.
-func (a *Handler) login() *Login {
+func (a *Handler) login() *identity.Login {
 	if a.OAuth == nil {
-		return new(Login)
+		return new(identity.Login)
 	}
 	return a.OAuth.login()
 }
+
+// Anonymous returns what passes without credentials: all requests, or those for the paths. Package siteroutes needs it for
+// its warnings.
+func (a *Handler) Anonymous() (all bool, paths *caddyhttp.MatchPath) { return a.Optional, &a.Exempt }
 
 // isExempt reports whether a request needs no credentials.
 func (a *Handler) isExempt(r *http.Request) bool {
@@ -216,13 +221,13 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		return a.OAuth.verify(r, token)
 	case key != "":
 		return a.APIKey.verify(r, key)
-	case a.OAuth != nil && a.OAuth.site != nil && app.BrowserOf(r).LoggedIn():
+	case a.OAuth != nil && a.OAuth.site != nil && site.BrowserOf(r).LoggedIn():
 		return a.OAuth.verify(r, "")
 	case a.Optional:
 		if a.OAuth != nil {
 			a.OAuth.setAccessVars(r, nil)
 		}
-		caddyhttp.SetVar(r.Context(), VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
+		caddyhttp.SetVar(r.Context(), identity.VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
 		return caddyauth.User{}, nil
 	}
 	if a.OAuth != nil {

@@ -14,39 +14,14 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 func init() {
 	caddy.RegisterModule(new(OAuth))
-}
-
-// Request variables that the provider sets for the next handlers (caddyhttp.GetVar). VarScopes
-// is set for every request whose access depends on scopes. It is empty for a request without a
-// token.
-const (
-	VarResourceMetadata = "agents.resource_metadata" // string, a URL
-	VarScopes           = "agents.scopes"            // []string
-
-	// VarSignIn is set for a request without credentials that agent_auth lets through. It returns the WWW-Authenticate challenge for a token with
-	// these scopes.
-	VarSignIn = "agents.sign_in" // func(scopes []string) string
-
-	// VarLogin describes the credentials that every request needs. It is not set if requests
-	// without credentials are allowed.
-	VarLogin = "agents.login" // *Login
-
-	// VarExpires is when the credentials of a request expire. It is not set if they do not
-	// expire.
-	VarExpires = "agents.expires" // time.Time
-)
-
-// Login describes the credentials that every request needs.
-type Login struct {
-	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
-	Scopes []string // scopes that every access token needs
 }
 
 // OAuth accepts access tokens that one of the issuers signed for this resource. Tokens are JWTs
@@ -124,9 +99,9 @@ type OAuth struct {
 	PassToken bool `json:"pass_token,omitempty"`
 
 	resource   Resource
-	issuers    *issuers  // nil if site is set
-	site       app.Login // issues the tokens; nil if Issuers is set
-	qualifyIDs bool      // API keys are accepted too
+	issuers    *issuers   // nil if site is set
+	site       site.Login // issues the tokens; nil if Issuers is set
+	qualifyIDs bool       // API keys are accepted too
 	claims     *oauth.ClaimRules
 	logger     *zap.Logger
 	warned     *pace
@@ -156,7 +131,7 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	o.logger, o.claims, o.warned = ctx.Logger(), o.rules(), new(pace)
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
-		return fmt.Errorf("resource %q: %w", app.RedactURL(o.Resource), err)
+		return fmt.Errorf("resource %q: %w", text.RedactURL(o.Resource), err)
 	}
 	for i := range o.Audiences {
 		o.Audiences[i] = repl.ReplaceKnown(o.Audiences[i], "")
@@ -196,7 +171,7 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 }
 
 // describe tells the handlers of the site what tokens are for. Login is that of the site, or nil.
-func (o *OAuth) describe(r *app.Resource, login app.Login) {
+func (o *OAuth) describe(r *site.Resource, login site.Login) {
 	if len(o.Audiences) > 0 {
 		r.Audience = o.Audiences[0]
 	}
@@ -211,12 +186,12 @@ func (o *OAuth) describe(r *app.Resource, login app.Login) {
 }
 
 // loginOf returns the login of the site that is being provisioned, or nil.
-func loginOf(ctx caddy.Context) app.Login {
+func loginOf(ctx caddy.Context) site.Login {
 	agents, err := ctx.AppIfConfigured("agents")
 	if err != nil {
 		return nil
 	}
-	return agents.(*app.App).LoginAt(app.SiteOf(ctx))
+	return agents.(*site.App).LoginAt(site.At(ctx))
 }
 
 // verifier returns what verifies tokens.
@@ -254,7 +229,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	if err == nil {
 		var user caddyauth.User
 		if user, err = o.verify(r, token); err == nil {
-			caddyhttp.SetVar(r.Context(), VarLogin, o.login())
+			caddyhttp.SetVar(r.Context(), identity.VarLogin, o.login())
 			return user, true, nil
 		}
 	}
@@ -267,7 +242,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 }
 
 // verify verifies a token and prepares its request for the next handlers. If the token is "", it is that of the user of a
-// browser who has logged in (app.Browser).
+// browser who has logged in (site.Browser).
 func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	tokens, err := o.verifier(r.Context())
 	if err != nil {
@@ -275,7 +250,7 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	}
 	audiences := o.audiences(r)
 	if token == "" {
-		token, audiences = app.BrowserOf(r).Text, []string{app.BrowserOf(r).Audience}
+		token, audiences = site.BrowserOf(r).Text, []string{site.BrowserOf(r).Audience}
 	}
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	verified, err := tokens.VerifyFrom(r.Context(), address, token, audiences...)
@@ -294,12 +269,12 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	}
 	o.removeToken(r)
 	o.setAccessVars(r, of.Scopes)
-	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
-	caller := credential.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience)
+	caddyhttp.SetVar(r.Context(), identity.VarExpires, tokens.ValidUntil(verified))
+	caller := site.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience)
 	if o.site != nil && o.site.Issues() {
-		caller = credential.NewSessionCaller(o.site, verified.Session, verified.Issuer+"#"+verified.Subject, verified.Expires)
+		caller = site.NewSessionCaller(o.site, verified.Session, verified.Issuer+"#"+verified.Subject, verified.Expires)
 	}
-	caddyhttp.SetVar(r.Context(), credential.VarCaller, caller)
+	caddyhttp.SetVar(r.Context(), site.VarCaller, caller)
 	user := o.user(verified, of)
 	o.setIdentity(r, verified, of, user.ID)
 	return user, nil
@@ -310,13 +285,13 @@ func (o *OAuth) setAccessVars(r *http.Request, scopes []string) {
 	if scopes == nil {
 		scopes = []string{}
 	}
-	caddyhttp.SetVar(r.Context(), VarResourceMetadata, o.resource.metadataURL(r))
-	caddyhttp.SetVar(r.Context(), VarScopes, scopes)
+	caddyhttp.SetVar(r.Context(), identity.VarResourceMetadata, o.resource.metadataURL(r))
+	caddyhttp.SetVar(r.Context(), identity.VarScopes, scopes)
 }
 
 // login describes the credentials of requests if every request needs a token.
-func (o *OAuth) login() *Login {
-	return &Login{OAuth: true, Scopes: o.RequireScope}
+func (o *OAuth) login() *identity.Login {
+	return &identity.Login{OAuth: true, Scopes: o.RequireScope}
 }
 
 // removeToken removes an access token from a request, unless it is to be passed on. Credentials of

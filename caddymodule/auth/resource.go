@@ -16,9 +16,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 func init() {
@@ -52,7 +53,7 @@ type ProtectedResource struct {
 
 	resource Resource
 	path     string
-	login    app.Login // names the issuer if AuthorizationServers is empty; may be nil
+	login    site.Login // names the issuer if AuthorizationServers is empty; may be nil
 }
 
 // CaddyModule returns the Caddy module information.
@@ -67,7 +68,7 @@ func (*ProtectedResource) CaddyModule() caddy.ModuleInfo {
 func (p *ProtectedResource) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	if p.resource, err = parseResource(repl.ReplaceKnown(p.Resource, "")); err != nil {
-		return fmt.Errorf("resource %q: %w", app.RedactURL(p.Resource), err)
+		return fmt.Errorf("resource %q: %w", text.RedactURL(p.Resource), err)
 	}
 	for i := range p.AuthorizationServers {
 		p.AuthorizationServers[i] = repl.ReplaceKnown(p.AuthorizationServers[i], "")
@@ -150,7 +151,7 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 		}
 		issuers = []string{issuer}
 		if p.login.Issues() && p.resource.hasMetadata(called) {
-			address = p.resource.OriginOf(r) + called // clients compare it with the URL that they have called (RFC 9728, section 3.3)
+			address = p.resource.originOf(r) + called // clients compare it with the URL that they have called (RFC 9728, section 3.3)
 		}
 	}
 	scopes := p.ScopesSupported
@@ -180,17 +181,17 @@ type Resource struct {
 	origin string // scheme and host; "" for those of the request
 	path   string // without a trailing slash; "" for a whole site
 
-	site  *app.Resource // what the handlers of the site know of it
-	login string        // origin of the site's login, whose tokens are accepted; "" for none
+	site  *site.Resource // what the handlers of the site know of it
+	login string         // origin of the site's login, whose tokens are accepted; "" for none
 }
 
 // join sets what the handlers of the site know of the resource. Login issues its tokens; nil if others do.
-func (s *Resource) join(ctx caddy.Context, login app.Login) {
-	known := new(app.Resources)
+func (s *Resource) join(ctx caddy.Context, login site.Login) {
+	known := new(site.Resources)
 	if agents := agentsOf(ctx); agents != nil {
 		known = &agents.Resources
 	}
-	s.site = known.At(app.SiteOf(ctx), s.origin, s.path, login != nil)
+	s.site = known.At(site.At(ctx), s.origin, s.path, login != nil)
 	if login != nil {
 		s.login = login.Origin()
 	}
@@ -200,7 +201,7 @@ func (s *Resource) join(ctx caddy.Context, login app.Login) {
 var endpoints = regexp.MustCompile(`"handler"\s*:\s*"(mcp|otc)"`)
 
 // agentsOf returns the agents app. It returns nil if the configuration has neither the app nor, on this server, a handler that loads it.
-func agentsOf(ctx caddy.Context) *app.App {
+func agentsOf(ctx caddy.Context) *site.App {
 	agents, err := ctx.AppIfConfigured("agents")
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); err != nil && ok {
 		for _, route := range server.Routes {
@@ -211,7 +212,7 @@ func agentsOf(ctx caddy.Context) *app.App {
 			}
 		}
 	}
-	known, _ := agents.(*app.App)
+	known, _ := agents.(*site.App)
 	return known
 }
 
@@ -251,32 +252,28 @@ func (s Resource) isRelative() bool { return s.origin == "" }
 
 // urlFor returns the URL of the resource for a request.
 func (s Resource) urlFor(r *http.Request) string {
-	return s.OriginOf(r) + s.path
+	return s.originOf(r) + s.path
 }
 
 // metadataURL returns the URL of the resource's metadata for a request.
 func (s Resource) metadataURL(r *http.Request) string {
 	if s.hasMetadata(r.URL.Path) {
-		return s.OriginOf(r) + oauth.WellKnown + r.URL.Path
+		return s.originOf(r) + oauth.WellKnown + r.URL.Path
 	}
-	return s.OriginOf(r) + oauth.MetadataPath(s.path)
+	return s.originOf(r) + oauth.MetadataPath(s.path)
 }
 
-// OriginOf returns the scheme and host of the resource for a request. If the host is that of the site's login, the login knows the scheme, also
+// originOf returns the scheme and host of the resource for a request. If the host is that of the site's login, the login knows the scheme, also
 // behind a proxy that ends TLS.
-func (s Resource) OriginOf(r *http.Request) string {
+func (s Resource) originOf(r *http.Request) string {
 	if s.origin != "" {
 		return s.origin
 	}
-	scheme, defaultPort := "http", ":80"
-	if r.TLS != nil {
-		scheme, defaultPort = "https", ":443"
-	}
-	host := strings.TrimSuffix(strings.ToLower(r.Host), defaultPort)
-	if _, of, _ := strings.Cut(s.login, "://"); of == host {
+	called := oauth.OriginOf(r)
+	if _, of, _ := strings.Cut(s.login, "://"); strings.HasSuffix(called, "://"+of) {
 		return s.login
 	}
-	return scheme + "://" + host
+	return called
 }
 
 // hostIsKnown reports whether the module that is being provisioned only gets requests for

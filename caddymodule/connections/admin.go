@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 func init() {
@@ -34,9 +35,7 @@ func (*admin) CaddyModule() caddy.ModuleInfo {
 // Provision gets the agents app.
 func (a *admin) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
-	if agents, err := ctx.App("agents"); err == nil {
-		a.app, _ = agents.(*app.App)
-	}
+	a.app, _ = app.Of(ctx) // nil if the app cannot be provisioned
 	return nil
 }
 
@@ -51,7 +50,7 @@ func (a *admin) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	var h *Handler
 	if a.app != nil {
-		h, _ = a.app.AccountsAt(app.Site{}).(*Handler)
+		h, _ = a.app.AccountsAt(site.Site{}).(*Handler)
 	}
 	if h == nil {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: errors.New("no site has the directive agent_connections")}

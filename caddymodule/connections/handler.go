@@ -17,6 +17,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -51,12 +53,13 @@ type Handler struct {
 	// The secret before the current one. What it encrypted can be read. Default: none.
 	PreviousSecret string `json:"previous_secret,omitempty"`
 
-	app    *app.App
-	logger *zap.Logger
-	origin string
-	vault  vault
-	terms  lease.Terms // of refreshes
-	forms  *http.CrossOriginProtection
+	app      *app.App
+	recorder audit.Recorder // nil if connections are not recorded
+	logger   *zap.Logger
+	origin   string
+	vault    vault
+	terms    lease.Terms // of refreshes
+	forms    *http.CrossOriginProtection
 
 	recently time.Duration // see renewedRecently
 	awaited  awaited
@@ -85,23 +88,26 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return err
 	}
-	h.app = agents.(*app.App)
+	h.app = agents
+	if h.recorder, err = site.RecorderOf(agents.Site); err != nil {
+		return err
+	}
 	h.vault = vault{open: h.app.OpenStore, sealer: seal.Derive(secrets, "fairway connections")}
-	h.app.Auditor.AddDigest(h)
+	h.app.Site.AddDigest(h)
 	h.app.Users.Add("connections", userData{&h.vault})
 	h.terms = lease.Terms{
 		Duration: 2 * (providerWait + storeWait), Pause: time.Second, MaxPause: time.Minute,
 		Failed: func(err error) { h.logger.Warn("the store of connections failed", zap.Error(err)) },
 	}
-	site := app.SiteOf(ctx)
-	if other, ok := h.app.AccountsAt(site).(*Handler); ok && (other.Secret != h.Secret || other.PreviousSecret != h.PreviousSecret) {
+	at := site.At(ctx)
+	if other, ok := h.app.AccountsAt(at).(*Handler); ok && (other.Secret != h.Secret || other.PreviousSecret != h.PreviousSecret) {
 		return errors.New("two agent_connections have different secrets: give all of them the same, because they share the accounts")
 	}
-	h.app.AddAccounts(site, h)
+	h.app.AddAccounts(at, h)
 	return nil
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	_ "github.com/fairwayhq/fairway/caddymodule"
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/connections"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
-	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -30,11 +30,11 @@ func (renewAtOnce) CaddyModule() caddy.ModuleInfo {
 }
 
 func (renewAtOnce) Provision(ctx caddy.Context) error {
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return err
 	}
-	agents.(*app.App).AccountsAt(app.SiteOf(ctx)).(*connections.Handler).SetRecently(0)
+	agents.AccountsAt(site.At(ctx)).(*connections.Handler).SetRecently(0)
 	return nil
 }
 

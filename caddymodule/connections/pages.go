@@ -16,8 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/audit"
 )
 
 //go:embed page.html
@@ -202,7 +202,10 @@ func (v *visit) change(isSelect bool) error {
 
 // audit records a change of the user's accounts at a provider.
 func (v *visit) audit(event string, u *User) error {
-	return v.app.Auditor.Archive().Record(v.r.Context(), archive.Entry{Type: archive.TypeConnection, Event: event, User: v.user, Provider: u.Name})
+	if v.recorder == nil {
+		return nil
+	}
+	return v.recorder.Record(v.r.Context(), audit.Entry{Type: audit.TypeConnection, Event: event, User: v.user, Provider: u.Name})
 }
 
 // end revokes the tokens of an account (RFC 7009). With the refresh token, providers revoke the access tokens too.

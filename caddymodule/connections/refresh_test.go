@@ -29,12 +29,12 @@ func (h *Handler) SetRecently(d time.Duration) { h.recently = d }
 // List returns the response of the admin endpoint of the running configuration.
 func List(t *testing.T, query string) string {
 	t.Helper()
-	agents, err := caddy.ActiveContext().App("agents")
+	agents, err := app.Of(caddy.ActiveContext())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	a := &admin{app: agents.(*app.App), logger: zap.NewNop()}
+	a := &admin{app: agents, logger: zap.NewNop()}
 	if err := a.Routes()[0].Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/agents/connections"+query, nil)); err != nil {
 		t.Fatal(err)
 	}

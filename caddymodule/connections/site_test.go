@@ -16,8 +16,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/connections"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -471,7 +471,7 @@ func TestDisconnect_revokes_the_token_and_forgets_it(t *testing.T) {
 	sitetest.Eventually(t, "both changes in the audit archive", func() bool {
 		var changes []string
 		for _, e := range sitetest.Archived(s) {
-			if e.Type == archive.TypeConnection {
+			if e.Type == audit.TypeConnection {
 				changes = append(changes, e.Event+" "+e.User+" "+e.Provider)
 			}
 		}

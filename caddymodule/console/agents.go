@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -80,7 +80,7 @@ func (p *recordPages) serveAgents() (*page, error) {
 }
 
 // describeAgent returns the model of an agent.
-func (p *recordPages) describeAgent(n int, a app.AgentDocument, names oagent.Names) agentModel {
+func (p *recordPages) describeAgent(n int, a guard.AgentDocument, names oagent.Names) agentModel {
 	m := agentModel{Name: a.Name, Directive: n, Description: a.Description}
 	if !p.in.viewer.Auditor {
 		return m

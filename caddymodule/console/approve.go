@@ -22,7 +22,7 @@ type approval struct {
 
 // serveApproval approves changed tools of a toolset: POST approve/{endpoint}/{position of the toolset}. It is for auditors. The lock
 // file is the only thing that it changes.
-func serveApproval(s *site, q *request) (*page, error) {
+func serveApproval(s *siteOf, q *request) (*page, error) {
 	if len(q.rest) != 3 || q.Method != http.MethodPost || !q.viewer.Auditor {
 		return nil, errNotFound
 	}

@@ -66,7 +66,7 @@ func (c *Handler) serveCalls(q *request) (*page, error) {
 		return nil, &failure{http.StatusBadRequest, "Invalid parameter", err.Error() + "."}
 	}
 	c.limit(q, &query)
-	log := c.site.app.Calls()
+	log := c.site.calls.Log
 	m := &callsModel{Filter: filterOf(parameters), Off: log.Options().Off, First: query.Cursor == ""}
 	if m.First && query.To.IsZero() && query.Text == "" && query.Match["outcome"] == "" {
 		m.Running = log.Running(q.Context(), shownRunning, query.Selects)
@@ -119,7 +119,7 @@ func filterOf(parameters url.Values) map[string]string {
 
 // countOutcomes returns the outcomes of the calls of the last day, the most frequent first.
 func (c *Handler) countOutcomes(q *request, parameters url.Values) (counts []outcomeCount) {
-	stats, err := c.site.app.Calls().Stats(q.Context(), c.statsQuery(q, 24*time.Hour))
+	stats, err := c.site.calls.Stats(q.Context(), c.statsQuery(q, 24*time.Hour))
 	if err != nil {
 		return nil // the list says that the store cannot be read
 	}
@@ -154,7 +154,7 @@ func (c *Handler) statsQuery(q *request, span time.Duration) calllog.StatsQuery 
 
 // serveCall serves one call.
 func (c *Handler) serveCall(q *request, id string) (*page, error) {
-	log := c.site.app.Calls()
+	log := c.site.calls.Log
 	call, err := log.Get(q.Context(), id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -184,7 +184,7 @@ func (c *Handler) neighbors(q *request, call *calllog.Call, query calllog.Query)
 		query.Owner = owner
 	}
 	query.Limit = shownNeighbors + 1
-	found, err := c.site.app.Calls().Find(q.Context(), query)
+	found, err := c.site.calls.Find(q.Context(), query)
 	if err != nil {
 		return nil, err
 	}

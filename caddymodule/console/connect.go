@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -42,7 +42,7 @@ type linkModel struct {
 }
 
 // serveConnect serves what clients need to connect.
-func serveConnect(s *site, q *request) (*page, error) {
+func serveConnect(s *siteOf, q *request) (*page, error) {
 	if len(q.rest) != 1 || !q.isRead() {
 		return nil, errNotFound
 	}
@@ -59,8 +59,8 @@ func serveConnect(s *site, q *request) (*page, error) {
 
 // loginOf finds out how the clients of an endpoint log in: it sends a request without credentials, and reads
 // the challenge of the response. Header is a header that clients must send, with a value to fill in.
-func (s *site) loginOf(e siteEndpoint, r *http.Request) (login, header string) {
-	anonymous := r.Clone(app.ContextWithBrowser(r.Context(), nil))
+func (s *siteOf) loginOf(e siteEndpoint, r *http.Request) (login, header string) {
+	anonymous := r.Clone(site.ContextWithBrowser(r.Context(), nil))
 	anonymous.Header = http.Header{}
 	path, body := e.Path, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	method := http.MethodPost

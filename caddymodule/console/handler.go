@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -40,7 +41,7 @@ type Handler struct {
 	// members of a group. Default: none.
 	Operators []string `json:"operators,omitempty"`
 
-	site   *site
+	site   *siteOf
 	access *access
 }
 
@@ -60,17 +61,19 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	if err := route.CheckPath(c.Path); err != nil {
 		return fmt.Errorf("path %q: %w", c.Path, err)
 	}
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return err
 	}
-	c.site = newSite(ctx, agents.(*app.App), c.Path)
+	if c.site, err = newSite(ctx, agents, c.Path); err != nil {
+		return err
+	}
 	c.access = newAccess(c.site, c.Auditors, c.Operators)
-	c.site.app.AddPages(c.site.id, c.site.base, func(r *http.Request) bool {
+	c.site.app.Site.AddPages(c.site.id, c.site.base, func(r *http.Request) bool {
 		_, owned := c.site.owns(r)
 		return owned
 	})
-	if c.site.app.LoginAt(c.site.id) == nil && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.site.home) {
+	if c.site.app.Site.LoginAt(c.site.id) == nil && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.site.home) {
 		c.access.logOpen()
 	}
 	return nil
@@ -82,7 +85,7 @@ func (c *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !owned || tools.CallFromContext(r.Context()) != nil || route.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
-	if err := c.site.app.AwaitStart(r.Context()); err != nil {
+	if err := c.site.app.Site.AwaitStart(r.Context()); err != nil {
 		return caddyhttp.Error(http.StatusServiceUnavailable, err)
 	}
 	q := &request{Request: r, rest: rest}
@@ -109,7 +112,7 @@ func (c *Handler) serve(w *pageWriter, q *request) {
 		w.writeAsset(strings.Join(q.rest[1:], "/"))
 		return
 	}
-	browser := app.BrowserOf(q.Request)
+	browser := site.BrowserOf(q.Request)
 	if !allowed {
 		if browser.SendToLogin(w, q.Request) {
 			return
@@ -125,7 +128,7 @@ func (c *Handler) serve(w *pageWriter, q *request) {
 		browser.End(w, c.site.home)
 		return
 	}
-	c.site.app.Calls().Look()
+	c.site.calls.Look()
 	if q.api && q.view() == "oagent" {
 		if !(&recordPages{c.site, q}).serve(w.ResponseWriter) { // which can flush a stream
 			w.fail(errNotFound)

@@ -13,7 +13,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -275,11 +276,11 @@ func TestConsole_session_is_revoked_by_the_operator(t *testing.T) {
 		v.send("GET", "/console", "")
 		cookies[user] = "fairway-session=" + v.session().Value
 	}
-	loaded, err := caddy.ActiveContext().App("agents")
+	records, err := site.SectionOf[*stores.Section](caddy.ActiveContext())
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := loaded.(*app.App).Users.LogOut(t.Context(), "ada")
+	counts, err := records.Users.LogOut(t.Context(), "ada")
 	if err != nil || len(counts) != 1 || counts["logins at "+s.URL] != 1 {
 		t.Errorf("ended %v, %v, want one session", counts, err)
 	}

@@ -64,7 +64,7 @@ func (c *Handler) serveOverview(q *request) (*page, error) {
 	if len(q.rest) > 1 || !q.isRead() {
 		return nil, errNotFound
 	}
-	log := c.site.app.Calls()
+	log := c.site.calls.Log
 	m := &overviewModel{Range: cmp.Or(q.URL.Query().Get("range"), spans[0].Name), Off: log.Options().Off}
 	i := slices.IndexFunc(spans, func(s span) bool { return s.Name == m.Range })
 	if i < 0 {

@@ -114,7 +114,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 // pageWriter writes the response to a request.
 type pageWriter struct {
 	http.ResponseWriter
-	site *site
+	site *siteOf
 	in   *request
 }
 

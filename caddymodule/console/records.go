@@ -8,13 +8,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/internal/respond"
 )
 
 // recordPages are the pages of agents, Engagements and reviews. The endpoints of the site's oagent handlers have them.
 type recordPages struct {
-	site *site
+	site *siteOf
 	in   *request
 }
 
@@ -25,7 +25,7 @@ func (p *recordPages) path(n int) string { return p.site.base + "/api/oagent/" +
 // see all Engagements.
 func (p *recordPages) asViewer() *http.Request {
 	if p.in.viewer.Auditor {
-		return p.in.WithContext(app.ContextWithAuditor(p.in.Context()))
+		return p.in.WithContext(guard.ContextWithAuditor(p.in.Context()))
 	}
 	return p.in.Request
 }

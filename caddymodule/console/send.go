@@ -118,7 +118,7 @@ func resultText(r *tools.Result, isError bool) string {
 }
 
 // ask sends a request of a viewer to the site, in this process. It has the headers and the context of the viewer's own request.
-func (s *site) ask(viewer *http.Request, method, target string, body []byte) *respond.Recorder {
+func (s *siteOf) ask(viewer *http.Request, method, target string, body []byte) *respond.Recorder {
 	w := respond.NewRecorder(maxAnswer)
 	if s.server == nil {
 		w.Status = http.StatusServiceUnavailable

@@ -11,14 +11,19 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/calls"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
-// site is what the pages are about, and where they are.
-type site struct {
+// siteOf is what the pages are about, and where they are.
+type siteOf struct {
 	app    *app.App
-	id     app.Site
+	all    *guard.Guards // of the configuration
+	calls  *calls.Section
+	id     site.Site
 	name   string
 	server *caddyhttp.Server
 	logger *zap.Logger
@@ -27,18 +32,22 @@ type site struct {
 }
 
 // newSite returns the site of the console that is being provisioned.
-func newSite(ctx caddy.Context, agents *app.App, path string) *site {
-	s := &site{app: agents, id: app.SiteOf(ctx), name: siteroutes.SiteName(ctx), logger: ctx.Logger(), base: strings.TrimRight(path, "/")}
+func newSite(ctx caddy.Context, agents *app.App, path string) (s *siteOf, err error) {
+	s = &siteOf{app: agents, id: site.At(ctx), name: siteroutes.SiteName(ctx), logger: ctx.Logger(), base: strings.TrimRight(path, "/")}
 	s.home = s.base
 	if s.base == "" {
 		s.home, s.base = "/", DefaultPath
 	}
 	s.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	return s
+	if s.all, err = site.Get[*guard.Guards](agents.Site); err != nil {
+		return nil, err
+	}
+	s.calls, err = site.Get[*calls.Section](agents.Site)
+	return s, err
 }
 
 // owns reports whether a request is for the console, and returns the segments of its path below it.
-func (s *site) owns(r *http.Request) (rest []string, owned bool) {
+func (s *siteOf) owns(r *http.Request) (rest []string, owned bool) {
 	path := r.URL.Path
 	if path == s.home {
 		return nil, s.home != "/" || isPageRequest(r)
@@ -59,7 +68,7 @@ func isPageRequest(r *http.Request) bool {
 }
 
 // guards returns the oagent handlers of the site.
-func (s *site) guards() []app.GuardHandler { return s.app.GuardsAt(s.id) }
+func (s *siteOf) guards() []*guard.Handler { return s.all.At(s.id) }
 
 // siteEndpoint is a tool endpoint of the site.
 type siteEndpoint struct {
@@ -68,7 +77,7 @@ type siteEndpoint struct {
 }
 
 // endpoints returns the tool endpoints of the site. Their ids are made from their paths.
-func (s *site) endpoints() []siteEndpoint {
+func (s *siteOf) endpoints() []siteEndpoint {
 	all := route.EndpointsOf(s.app, s.id)
 	endpoints := make([]siteEndpoint, len(all))
 	taken := make(map[string]bool, len(all))
@@ -93,7 +102,7 @@ func (s *site) endpoints() []siteEndpoint {
 }
 
 // endpoint returns the endpoint with an id.
-func (s *site) endpoint(id string) (siteEndpoint, bool) {
+func (s *siteOf) endpoint(id string) (siteEndpoint, bool) {
 	all := s.endpoints()
 	i := slices.IndexFunc(all, func(e siteEndpoint) bool { return e.id == id })
 	if i < 0 {

@@ -26,7 +26,7 @@ const maxFault = 1 << 10
 
 // toolPages are the list of tools, and from there the pages of each tool.
 type toolPages struct {
-	site *site
+	site *siteOf
 	in   *request
 }
 
@@ -177,7 +177,7 @@ func shownAddress(address string) string {
 			return relative
 		}
 	}
-	return app.RedactURL(address)
+	return text.RedactURL(address)
 }
 
 // toolModel describes a tool in a list.

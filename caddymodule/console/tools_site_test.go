@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -244,8 +244,8 @@ func TestConsole_approves_tools(t *testing.T) {
 	sitetest.Eventually(t, "the approved tool", func() bool { return strings.Contains(s.ToolList(), `"book"`) })
 	s.Logged("approved", `"user":"eve"`, "book", `"level":"info"`)
 	sitetest.Eventually(t, "the approval in the audit archive", func() bool {
-		return slices.ContainsFunc(sitetest.Archived(s), func(e archive.Entry) bool {
-			return e.Type == archive.TypeTools && e.User == "eve" && slices.Equal(e.Tools, []string{"book"})
+		return slices.ContainsFunc(sitetest.Archived(s), func(e audit.Entry) bool {
+			return e.Type == audit.TypeTools && e.User == "eve" && slices.Equal(e.Tools, []string{"book"})
 		})
 	})
 	if out, _, err := sitetest.CaddyTools("diff", filepath.Join(s.Dir, "trips.yaml"), "--lock", filepath.Join(s.Dir, "tools.lock")); err == nil || strings.Contains(out, "book") || !strings.Contains(out, "listTrips") {

@@ -60,7 +60,7 @@ type tryRequest struct {
 
 // toolPage is the page of a tool, which shows and tries it.
 type toolPage struct {
-	site     *site
+	site     *siteOf
 	in       *request
 	endpoint siteEndpoint
 	toolset  *tools.Toolset

@@ -10,10 +10,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -39,7 +40,7 @@ func (v *viewer) reduce(call *calllog.Call) {
 
 // access decides who may look at the console, and which requests may change something.
 type access struct {
-	site      *site
+	site      *siteOf
 	auditors  []string // of the console
 	operators []string // of the console
 	loopback  bool     // the server has loopback addresses, and no other machine reaches it
@@ -47,7 +48,7 @@ type access struct {
 }
 
 // newAccess returns the rules of a console.
-func newAccess(s *site, auditors, operators []string) *access {
+func newAccess(s *siteOf, auditors, operators []string) *access {
 	return &access{
 		site: s, auditors: auditors, operators: operators, sameSites: http.NewCrossOriginProtection(),
 		loopback: s.server != nil && slices.ContainsFunc(s.server.Listen, isAddress) && !slices.ContainsFunc(s.server.Listen, siteroutes.IsPublicListener),
@@ -67,20 +68,20 @@ func (a *access) logOpen() {
 
 // viewerOf returns who sends a request. It returns false if the console does not serve them.
 func (a *access) viewerOf(r *http.Request) (viewer, bool) {
-	user, isBrowser := route.UserOf(r), app.BrowserOf(r).LoggedIn()
+	user, isBrowser := route.UserOf(r), site.BrowserOf(r).LoggedIn()
 	if user.ID == "" && isBrowser {
-		user = identity.Unknown(app.BrowserOf(r).Token.Subject)
+		user = identity.Unknown(site.BrowserOf(r).Token.Subject)
 	}
 	if user.ID != "" {
 		return viewer{user.ID, a.isAuditor(user), user.IsIn(a.operators), isBrowser}, true
 	}
-	return viewer{Auditor: true}, app.BrowserOf(r) == nil && a.isLocal(r) // on a site with a login, it is for everyone
+	return viewer{Auditor: true}, site.BrowserOf(r) == nil && a.isLocal(r) // on a site with a login, it is for everyone
 }
 
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
 func (a *access) isAuditor(user *identity.User) bool {
 	return user.IsIn(a.auditors) ||
-		slices.ContainsFunc(a.site.guards(), func(h app.GuardHandler) bool { return h.IsAuditor(user) })
+		slices.ContainsFunc(a.site.guards(), func(h *guard.Handler) bool { return h.IsAuditor(user) })
 }
 
 // proxyHeaders are headers that proxies and tunnels add. A proxy on this machine may forward requests of

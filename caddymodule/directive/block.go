@@ -133,6 +133,9 @@ func (b *Block) Unrecognized(name string, known ...string) error {
 	if isDirective(b.Val()) {
 		return b.Errf("%[1]s is a directive, not an option of %[2]s; close the block of %[2]s with } before it", b.Val(), name)
 	}
+	if hint := notLinked(name, b.Val(), known); hint != "" {
+		return b.Errf("%s", hint)
+	}
 	for owner, options := range ownOptions {
 		if ownOptions[name] != nil && owner != name && slices.Contains(options, b.Val()) {
 			return b.Errf("unrecognized %s subdirective '%s', which is an option of %s", name, b.Val(), owner)

@@ -27,6 +27,9 @@ func (b *Block) Guest(namespace, inlineKey string) (json.RawMessage, error) {
 func GuestAt(d *caddyfile.Dispenser, subdirective, namespace, inlineKey string) (json.RawMessage, error) {
 	name := d.Val()
 	if _, err := caddy.GetModule(namespace + "." + name); err != nil || strings.Contains(name, ".") {
+		if hint := notLinked(namespace, name, nil); hint != "" {
+			return nil, d.Errf("%s: %s", subdirective, hint)
+		}
 		return nil, d.Errf("%s: unknown module %q of %s%s", subdirective, name, namespace, DidYouMean(name, guestNames(namespace)))
 	}
 	read, err := caddyfile.UnmarshalModule(d, namespace+"."+name)

@@ -178,7 +178,7 @@ func (h agentTools) decided(ctx context.Context, d *Decision) {
 // that waits, for example for the run of the called agent, is recorded when it has ended. Calls of tools
 // are recorded by their route.Caller.
 func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capability, do func() run.Result) run.Result {
-	recorder := h.options.App.Calls().Active().Load()
+	recorder := h.options.Recorder.Load()
 	if recorder == nil {
 		return do()
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/commands"
 	config "github.com/fairwayhq/fairway/caddymodule/hosted"
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
@@ -129,7 +129,7 @@ http://127.0.0.1:PORT {
 		}
 	}
 	var printed strings.Builder
-	cmd := command.UsageCommand()
+	cmd := commands.UsageCommand()
 	cmd.SetArgs([]string{"--address", admin, "--by", "day", "--days", "2", "--json=false"})
 	cmd.SetOut(&printed)
 	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(printed.String(), "12.5000") || !strings.Contains(printed.String(), "REQUESTS") {

@@ -14,9 +14,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
@@ -38,7 +39,7 @@ const (
 // Options configure a Host.
 type Options struct {
 	App    *app.App
-	Site   app.Site
+	Site   site.Site
 	Server *caddyhttp.Server
 	Chain  *siteroutes.CallChain // that tool calls pass
 	Logger *zap.Logger
@@ -70,6 +71,8 @@ type Options struct {
 	Decide func(ctx context.Context, st *run.State, decision, comment string) error
 	// Notices returns the options for the notices about runs; nil for none.
 	Notices func() *run.NoticeOptions
+	// Recorder holds what records the calls of agents, or nil while they are not kept.
+	Recorder *atomic.Pointer[calllog.Recorder]
 	// Spans makes the spans of runs.
 	Spans *calltrace.Source
 
@@ -302,7 +305,7 @@ func (h *Host) Runs(agent *oagent.Agent) bool {
 // Arrived keeps the credentials of a request of the user of a run in memory, and wakes the run if it, or
 // an agent that it called, waits for credentials.
 func (h *Host) Arrived(r *http.Request, st *run.State) error {
-	if st.Status.IsFinal() || !h.identifies(r) && credential.CallerOf(r.Context()) == nil {
+	if st.Status.IsFinal() || !h.identifies(r) && site.CallerOf(r.Context()) == nil {
 		return nil
 	}
 	runner, err := h.Runner(r.Context())

@@ -3,13 +3,7 @@ package hosted_test
 import (
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/auth"
-	_ "github.com/fairwayhq/fairway/caddymodule/console"
-	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
-	_ "github.com/fairwayhq/fairway/caddymodule/login"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

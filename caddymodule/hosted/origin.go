@@ -17,8 +17,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/identity"
@@ -43,7 +43,7 @@ type origin struct {
 	// Token is true if the request had an access token that a credential may exchange.
 	Token bool `json:"token,omitzero"`
 
-	// Session is the session of the user at the site's own login, see credential.Caller.Session. It is no secret: only
+	// Session is the session of the user at the site's own login, see site.Caller.Session. It is no secret: only
 	// this server can use it, because the session's record is sealed with a key of the configuration.
 	Session string `json:"session,omitzero"`
 
@@ -81,7 +81,7 @@ const (
 // remote.ReadChain or remote.Chain.Enter.
 func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r), Trace: calltrace.Parent(r.Context())}
-	if caller := credential.CallerOf(r.Context()); caller != nil {
+	if caller := site.CallerOf(r.Context()); caller != nil {
 		o.Token, o.Session = true, caller.Session()
 	}
 	chain, err := remote.ReadChain(r.Header)
@@ -189,7 +189,7 @@ func sessionOf(r *http.Request) *session {
 	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	for name, value := range vars {
 		_, isText := value.(string)
-		if caller, ok := value.(*credential.Caller); ok && name == credential.VarCaller {
+		if caller, ok := value.(*site.Caller); ok && name == site.VarCaller {
 			s.expires = caller.Expires()
 		} else if !isText || name == caddyhttp.ClientIPVarKey {
 			continue
@@ -230,11 +230,11 @@ func (h *Host) renewed(ctx context.Context, user string, o *origin, s *session) 
 	id := o.Session
 	if s != nil {
 		*r = *s
-		if caller, ok := s.vars[credential.VarCaller].(*credential.Caller); ok {
+		if caller, ok := s.vars[site.VarCaller].(*site.Caller); ok {
 			id = caller.Session()
 		}
 	}
-	login := h.options.App.LoginAt(h.options.Site)
+	login := h.options.App.Site.LoginAt(h.options.Site)
 	if id == "" || login == nil {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (h *Host) renewed(ctx context.Context, user string, o *origin, s *session) 
 	if r.vars == nil {
 		r.vars = make(map[string]any)
 	}
-	r.vars[credential.VarCaller] = credential.NewSessionCaller(login, id, user, time.Time{})
+	r.vars[site.VarCaller] = site.NewSessionCaller(login, id, user, time.Time{})
 	return r
 }
 

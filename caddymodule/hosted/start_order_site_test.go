@@ -17,7 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -45,7 +45,7 @@ func TestStart_servers_first(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents, servers := appOf[*app.App](t, ctx, "agents"), appOf[*caddyhttp.App](t, ctx, "http")
+	agents, servers := appOf[*site.App](t, ctx, "agents"), appOf[*caddyhttp.App](t, ctx, "http")
 	t.Cleanup(func() {
 		err := errors.Join(servers.Stop(), agents.Stop())
 		for _, server := range servers.Servers {

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -23,7 +23,7 @@ func TestAudit_logins_are_archived(t *testing.T) {
 	sitetest.Eventually(t, "both logins in the archive", func() bool {
 		all := sitetest.Archived(s)
 		has := func(event, user string) bool {
-			return slices.ContainsFunc(all, func(e archive.Entry) bool { return e.Type == archive.TypeLogin && e.Event == event && e.User == user })
+			return slices.ContainsFunc(all, func(e audit.Entry) bool { return e.Type == audit.TypeLogin && e.Event == event && e.User == user })
 		}
 		return has("logged_in", "ann") && has("denied", "bob")
 	})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/authserver"
 )
 
@@ -21,7 +21,7 @@ func (h *Handler) fromBrowser(r *http.Request) *http.Request {
 	if d, err := h.decide(r.Context()); err != nil || !d.isOurs {
 		return r
 	}
-	b := &app.Browser{Audience: sessions.Audience(path)}
+	b := &site.Browser{Audience: sessions.Audience(path)}
 	b.Begin = func(w http.ResponseWriter, r *http.Request) {
 		back := r.URL.RequestURI()
 		if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
@@ -35,5 +35,5 @@ func (h *Handler) fromBrowser(r *http.Request) *http.Request {
 			b.End = func(w http.ResponseWriter, again string) { sessions.End(w, r, session, again) }
 		}
 	}
-	return r.WithContext(app.ContextWithBrowser(r.Context(), b))
+	return r.WithContext(site.ContextWithBrowser(r.Context(), b))
 }

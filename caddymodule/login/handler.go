@@ -19,10 +19,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/bodies"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/caddymodule/stores"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/authserver"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
@@ -81,8 +83,11 @@ type Handler struct {
 	OwnTokens bool `json:"own_tokens,omitempty"`
 
 	logger   *zap.Logger
-	app      *app.App
-	site     app.Site
+	app      *site.App
+	store    *stores.Section
+	bodies   *bodies.Section
+	recorder audit.Recorder // nil if logins are not recorded
+	site     site.Site
 	server   *authserver.Server
 	provider authserver.Provider
 	tokens   *oauth.Verifier // verifies the server's tokens
@@ -150,13 +155,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		}
 		options.Clients = append(options.Clients, *c)
 	}
-	agents, err := ctx.App("agents")
-	if err != nil {
+	if err := h.join(ctx); err != nil {
 		return err
 	}
-	h.app, h.site = agents.(*app.App), app.SiteOf(ctx)
-	options.Ledger = &ledger{open: h.app.OpenStore, prefix: "login/" + options.Issuer + "/"}
-	h.app.Auditor.AddDigest(h)
+	options.Ledger = &ledger{open: h.store.OpenStore, prefix: "login/" + options.Issuer + "/"}
+	h.app.AddDigest(h)
 	if h.server, err = authserver.New(options); err != nil {
 		return err
 	}
@@ -164,19 +167,31 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	h.app.AddLogin(h.site, h)
-	h.app.Users.Add("logins at "+options.Issuer, userData{h.server, "login/" + options.Issuer + "/"})
+	h.store.Users.Add("logins at "+options.Issuer, userData{h.server, "login/" + options.Issuer + "/"})
 	h.logger.Info("users log in at an identity provider", zap.String("provider", h.Provider.describe()), zap.String("issuer", options.Issuer),
 		zap.String("callback", h.server.Callback()), zap.Bool("every_user_of_the_provider", options.Allow.IsEmpty()))
 	return nil
 }
 
-// audit records a login. If calls are refused because the archive is full, logins are too.
-func (h *Handler) audit(ctx context.Context, event string, user *authserver.User, client string) error {
-	to := h.app.Auditor.Archive()
-	if err := to.Ready(ctx); err != nil {
+// join finds what the handler needs of the app.
+func (h *Handler) join(ctx caddy.Context) (err error) {
+	if h.app, err = site.Of(ctx); err != nil {
 		return err
 	}
-	return to.Record(ctx, archive.Entry{Type: archive.TypeLogin, Event: event, User: user.Subject, Client: client})
+	h.site = site.At(ctx)
+	if h.store, err = site.Get[*stores.Section](h.app); err != nil {
+		return err
+	}
+	if h.bodies, err = site.Get[*bodies.Section](h.app); err != nil {
+		return err
+	}
+	h.recorder, err = site.RecorderOf(h.app)
+	return err
+}
+
+// audit records a login. If calls are refused because the archive is full, logins are too.
+func (h *Handler) audit(ctx context.Context, event string, user *authserver.User, client string) error {
+	return site.Record(ctx, h.recorder, audit.Entry{Type: audit.TypeLogin, Event: event, User: user.Subject, Client: client})
 }
 
 // report logs what the authorization server reports.
@@ -367,7 +382,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		r = r.Clone(r.Context())
 		r.RemoteAddr = net.JoinHostPort(address, "0")
 	}
-	release, err := h.app.Bodies.ReadAhead(w, r, authserver.MaxForm, authserver.NetworkOf)
+	release, err := h.bodies.ReadAhead(w, r, authserver.MaxForm, authserver.NetworkOf)
 	if err != nil {
 		return err
 	}
@@ -381,5 +396,5 @@ var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
-	_ app.Login                   = (*Handler)(nil)
+	_ site.Login                  = (*Handler)(nil)
 )

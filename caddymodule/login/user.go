@@ -8,13 +8,13 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// userData are the sessions of a user: the families of refresh tokens, and what browsers and clients were given. It implements app.UserData.
+// userData are the sessions of a user: the families of refresh tokens, and what browsers and clients were given. It implements stores.UserData.
 type userData struct {
 	server *authserver.Server
 	prefix string // of all keys
 }
 
-// Export implements app.UserData.
+// Export implements stores.UserData.
 func (d userData) Export(ctx context.Context, st store.Store, user string) (any, error) {
 	all := []*authserver.UserSession{}
 	err := d.visit(ctx, st, user, func(_ string, s *authserver.UserSession) error {
@@ -24,12 +24,12 @@ func (d userData) Export(ctx context.Context, st store.Store, user string) (any,
 	return all, err
 }
 
-// Erase implements app.UserData. The refresh tokens of the sessions, and the sessions of browsers, end.
+// Erase implements stores.UserData. The refresh tokens of the sessions, and the sessions of browsers, end.
 func (d userData) Erase(ctx context.Context, st store.Store, user string) (int, error) {
 	return d.LogOut(ctx, st, user)
 }
 
-// LogOut implements app.LoginData.
+// LogOut implements stores.LoginData.
 func (d userData) LogOut(ctx context.Context, st store.Store, user string) (count int, err error) {
 	err = d.visit(ctx, st, user, func(key string, _ *authserver.UserSession) error {
 		count++

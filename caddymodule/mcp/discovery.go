@@ -13,7 +13,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
@@ -127,7 +126,7 @@ func (m discoveryServer) endpointURL(r *http.Request) string {
 	} else if before, ok := strings.CutSuffix(original, catalogPath); ok {
 		path = before + path
 	}
-	return auth.Resource{}.OriginOf(r) + (&url.URL{Path: path}).EscapedPath()
+	return oauth.OriginOf(r) + (&url.URL{Path: path}).EscapedPath()
 }
 
 // serveCatalog responds with a catalog that lists this server first, followed by the entries of

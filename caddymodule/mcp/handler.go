@@ -163,7 +163,9 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if m.Endpoint, err = route.NewEndpoint(ctx, "mcp", m.Path, m.Toolset, m.toolsetConfig()); err != nil {
 		return err
 	}
-	m.Endpoint.LimitToAgent(m.Agent)
+	if err := m.Endpoint.LimitToAgent(m.Agent); err != nil {
+		return err
+	}
 	m.Endpoint.Message = callMessage
 	m.Endpoint.IgnoreScopes = m.ToolScopes == toolScopesOff
 	m.Endpoint.Hidden, m.Endpoint.Listings.Hidden = library.IsHidden, library.IsHidden

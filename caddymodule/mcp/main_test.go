@@ -3,10 +3,7 @@ package mcp_test
 import (
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/auth"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/mcpadapter"
 )
 
@@ -32,7 +33,7 @@ func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 func (m *Handler) openMemory() {
 	key := strings.Join([]string{m.Endpoint.Parts.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedMemory{Memory: mcpadapter.NewMemory(app.WarnUse), key: key}, nil
+		return &sharedMemory{Memory: mcpadapter.NewMemory(site.WarnUse), key: key}, nil
 	})
 	m.memory = value.(*sharedMemory)
 }
@@ -50,12 +51,12 @@ func (m *Handler) shareMemory(options *mcpadapter.Options) {
 // Memory.
 type endpointCount map[string]int
 
-// endpointCountKey is the key of endpointCount in app.Share.
+// endpointCountKey is the key of endpointCount in site.Share.
 type endpointCountKey struct{}
 
 // countEndpoint returns how many handlers with this key have been provisioned before.
 func countEndpoint(agents *app.App, key string) int {
-	counted := app.Share(agents, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
+	counted := site.Share(agents.Site, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
 	counted[key]++
 	return counted[key] - 1
 }
@@ -81,7 +82,7 @@ func (m *Handler) drain(ctx context.Context) error {
 // gracePeriod returns how long requests of an ended configuration may continue. Without a limit
 // in Caddy's configuration, it is as long as a client may take to respond.
 func (m *Handler) gracePeriod(ctx caddy.Context) time.Duration {
-	if grace := app.GracePeriod(ctx); grace > 0 {
+	if grace := site.GracePeriod(ctx); grace > 0 {
 		return grace
 	}
 	if m.AskTimeout > 0 {

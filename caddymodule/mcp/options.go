@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -34,7 +35,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 	options.ListTTL, options.SessionTTL = time.Duration(m.ListTTL), time.Duration(m.SessionTTL)
 	options.KeepAlive, options.AskTimeout = time.Duration(m.KeepAlive), time.Duration(m.AskTimeout)
 	options.WatchInterval = time.Duration(m.WatchInterval)
-	options.Observe, options.OnLargeStructure, options.Warn = observe, m.warnLargeStructure, app.WarnUse
+	options.Observe, options.OnLargeStructure, options.Warn = observe, m.warnLargeStructure, site.WarnUse
 	options.Tasks = m.taskOptions()
 	if options.Name == "" {
 		options.Name = m.Endpoint.Parts.ServerName()

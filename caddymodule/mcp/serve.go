@@ -7,9 +7,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -76,8 +76,8 @@ func (h *host) site(rest string) mcpadapter.Site {
 		Access: endpoint.Access(r),
 	}
 	site.Address, _ = vars[caddyhttp.ClientIPVarKey].(string)
-	site.Expires, _ = vars[auth.VarExpires].(time.Time)
-	if login, ok := vars[auth.VarLogin].(*auth.Login); ok {
+	site.Expires, _ = vars[identity.VarExpires].(time.Time)
+	if login, ok := vars[identity.VarLogin].(*identity.Login); ok {
 		site.Login = (*mcpadapter.Login)(login)
 	}
 	if h.streams {

@@ -73,11 +73,11 @@ func (*Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision finds the toolsets.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return err
 	}
-	h.app = agents.(*app.App)
+	h.app = agents
 	for _, t := range h.app.ToolsetsByName {
 		if t.HasMCPServer {
 			return nil

@@ -9,7 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
@@ -38,15 +39,18 @@ func (*adminAgents) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// runningApp returns the agents app of the running configuration, nil if there is none. The admin endpoint
+// runningGuards returns the guards of the running configuration, nil if there are none. The admin endpoint
 // of a configuration serves requests before the handlers are provisioned, and also if that fails.
-func runningApp() *app.App {
+func runningGuards() *Guards {
 	loaded, err := caddy.ActiveContext().AppIfConfigured("agents")
 	if err != nil {
 		return nil
 	}
-	agentsApp, _ := loaded.(*app.App)
-	return agentsApp
+	guards, err := site.Get[*Guards](loaded.(*site.App))
+	if err != nil || guards.app == nil {
+		return nil
+	}
+	return guards
 }
 
 // Routes returns the routes of the admin endpoint.
@@ -97,19 +101,19 @@ type adminTool struct {
 
 func (a *adminAgents) toolsets(*http.Request) (any, error) {
 	list := []adminToolset{}
-	agentsApp := runningApp()
-	if agentsApp == nil {
+	guards := runningGuards()
+	if guards == nil {
 		return list, nil
 	}
 	seen := make(map[string]bool)
-	for _, d := range agentsApp.OpenDocuments {
+	for _, d := range guards.app.OpenDocuments {
 		key := d.Key
 		key.ResponseSchemas = false
 		if seen[key.String()] {
 			continue
 		}
 		seen[key.String()] = true
-		t := adminToolset{Name: d.Key.Name, Document: app.RedactURL(d.Key.Address), Tools: []adminTool{}}
+		t := adminToolset{Name: d.Key.Name, Document: text.RedactURL(d.Key.Address), Tools: []adminTool{}}
 		t.LockChanges = d.LockChanges()
 		if set := d.Loader.Toolset(); set != nil {
 			t.Loaded, t.Title, t.Version, t.Warnings = true, set.Title, set.Version, len(set.Report.Warnings)
@@ -146,12 +150,11 @@ type adminCapability struct {
 
 func (a *adminAgents) agents(*http.Request) (any, error) {
 	list := []adminAgent{}
-	agentsApp := runningApp()
-	if agentsApp == nil {
+	guards := runningGuards()
+	if guards == nil {
 		return list, nil
 	}
-	for _, h := range agentsApp.GuardHandlers {
-		o := h.(guardHandler)
+	for _, o := range guards.Handlers {
 		l := o.agents.Current()
 		for _, agent := range o.agents.Documents() {
 			shown := adminAgent{

@@ -28,11 +28,11 @@ const (
 
 // runningGuard returns a Guard of the running configuration. All of them share a store. It is nil if there is none.
 func runningGuard(r *http.Request) (*oagent.Guard, error) {
-	agentsApp := runningApp()
-	if agentsApp == nil || len(agentsApp.GuardHandlers) == 0 {
+	guards := runningGuards()
+	if guards == nil || len(guards.Handlers) == 0 {
 		return nil, nil
 	}
-	guard, err := agentsApp.GuardHandlers[0].(guardHandler).guard(r.Context())
+	guard, err := guards.Handlers[0].guard(r.Context())
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
@@ -70,8 +70,7 @@ func newest(r *http.Request, guard *oagent.Guard, limit int) (any, error) {
 
 // setRunStatus sets the status of an Engagement to that of its run, if this server runs the agent.
 func setRunStatus(ctx context.Context, e *engagement.Summary) {
-	for _, h := range runningApp().GuardHandlers {
-		o := h.(guardHandler)
+	for _, o := range runningGuards().Handlers {
 		a := o.agents.Current().Agents[e.Agent]
 		if a == nil || o.host == nil || !o.host.Runs(a.Agent) {
 			continue

@@ -48,12 +48,12 @@ func (*adminAgents) usage(r *http.Request) (any, error) {
 	}
 	sums := make(map[string]model.Usage)
 	requests := make(map[string]int64)
-	agentsApp := runningApp()
-	if agentsApp == nil {
+	guards := runningGuards()
+	if guards == nil {
 		return []usageRow{}, nil
 	}
-	for _, h := range agentsApp.GuardHandlers {
-		host := h.(guardHandler).host
+	for _, h := range guards.Handlers {
+		host := h.host
 		if host == nil {
 			continue
 		}

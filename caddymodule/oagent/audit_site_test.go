@@ -12,8 +12,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/caddymodule/archive"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/caddymodule/stores"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -102,11 +104,10 @@ func TestUser_export_and_erase_leave_others_unchanged(t *testing.T) {
 		s.Request("GET", "/trips", "", "X-Test-User", user)
 		s.Request("POST", "/trips", `{"to":"Bern"}`, "X-Test-User", user)
 	}
-	loaded, err := caddy.ActiveContext().App("agents")
+	agents, err := site.SectionOf[*stores.Section](caddy.ActiveContext())
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents := loaded.(*app.App)
 	export := func(user string) string {
 		t.Helper()
 		all, err := agents.Users.Export(t.Context(), user)
@@ -139,6 +140,6 @@ func TestUser_export_and_erase_leave_others_unchanged(t *testing.T) {
 		t.Errorf("eve still has the reviews %s", open)
 	}
 	sitetest.Eventually(t, "the archive keeps what was erased", func() bool {
-		return slices.ContainsFunc(sitetest.Archived(s), func(e archive.Entry) bool { return e.User == "ada" && e.Event == "begun" })
+		return slices.ContainsFunc(sitetest.Archived(s), func(e audit.Entry) bool { return e.User == "ada" && e.Event == "begun" })
 	})
 }

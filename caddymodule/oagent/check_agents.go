@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
@@ -64,7 +63,7 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 		}
 	}
 	switch {
-	case guard == "" && (len(o.Models) > 0 || app.HasAgentEndpoint(o.app, o.site)):
+	case guard == "" && (len(o.Models) > 0 || o.guards.hasEndpoint(o.site)):
 		return nil // a call of a hosted agent, or at an endpoint of an agent, names its agent; with several agents, other requests are refused
 	case guard == "" && len(read) > 1:
 		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+

@@ -15,9 +15,9 @@
 //
 // The response of a tool call is checked in its recorder (response.go); that of a plain request is held in
 // memory (plain_response.go). What the phases have returned is the decision, which is logged and counted
-// (decision.go). A refusal is a problem document (refusal.go). The command `caddy oagent` checks agent documents
-// (command.go). The packages below this one have subjects of their own:
+// (decision.go). A refusal is a problem document (refusal.go). The packages below this one have subjects of their own:
 //
+//	command     the command `caddy oagent`, which checks agent documents
 //	agentset    the agent documents, linked to the tools of the site; calls the tools of guardrails
 //	chat        guardrails on traffic to a model API
 //	reviewers   agents that review: who may decide for them, calls of their programs

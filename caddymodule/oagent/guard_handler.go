@@ -1,45 +1,20 @@
 package oagent
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/tools"
 )
 
-// guardHandler is the interface of an oagent handler for other handlers and for the app. It implements
-// app.GuardHandler.
-type guardHandler struct{ *Handler }
-
-// Site implements app.GuardHandler.
-func (o guardHandler) Site() app.Site { return o.site }
-
-// HasAgent implements app.GuardHandler.
-func (o guardHandler) HasAgent(name string) bool {
-	return o.agents.Last().Agents[name] != nil
-}
-
-// AgentNames implements app.GuardHandler.
-func (o guardHandler) AgentNames() []string {
-	return o.agents.Last().AgentNames()
-}
-
-// LimitTools implements app.GuardHandler.
-func (o guardHandler) LimitTools(agent string, t *app.Toolset, toolset *tools.Toolset) *tools.Toolset {
-	if g := o.agents.Current().Agents[agent]; g != nil {
-		return g.Narrow(t, toolset)
-	}
-	return toolset.Only(func(*tools.Tool) bool { return false })
-}
-
-// StartWork implements app.GuardHandler.
-func (o guardHandler) StartWork() error {
+// startWork begins the work in the background: requests to reviewing agents, and runs of hosted agents.
+func (o *Handler) startWork() error {
 	if o.accepted != nil {
 		o.accepted.Start()
 	}
@@ -48,18 +23,18 @@ func (o guardHandler) StartWork() error {
 		// other nodes.
 		route.VisitTracing(o.server, processSpans.Note)
 	}
-	o.notices.Start(o.app.ReviewPace) // before runs have notices
+	o.notices.Start(o.guards.pace) // before runs have notices
 	if o.host != nil {
 		if err := o.host.Open(); err != nil {
 			return err
 		}
 	}
-	o.reviewers.Start(o.app.ReviewPace)
+	o.reviewers.Start(o.guards.pace)
 	return nil
 }
 
-// StopWork implements app.GuardHandler.
-func (o guardHandler) StopWork() {
+// stopWork ends what startWork has begun.
+func (o *Handler) stopWork() {
 	o.notices.Stop()
 	o.reviewers.Stop()
 	if o.host != nil {
@@ -70,53 +45,69 @@ func (o guardHandler) StopWork() {
 	}
 }
 
-// ReviewDecided implements app.GuardHandler.
-func (o guardHandler) ReviewDecided(engagement string) {
+// reviewDecided wakes the run that has waited for a review of its Engagement.
+func (o *Handler) reviewDecided(engagement string) {
 	if o.host != nil {
 		go o.host.Wake(engagement) // in the background, so that the reviewer's request does not wait
 	}
 }
 
-// WakeReviewRequests implements app.GuardHandler.
-func (o guardHandler) WakeReviewRequests() {
+// wakeReviewRequests makes the handler look for reviews that its agents must decide.
+func (o *Handler) wakeReviewRequests() {
 	o.reviewers.Wake()
 	o.notices.Wake()
 }
 
-// Interface guard
-var _ app.GuardHandler = guardHandler{}
+// HasAgent reports whether one of the handler's documents defines the agent.
+func (o *Handler) HasAgent(name string) bool { return o.agents.Last().Agents[name] != nil }
 
-// ServeRecords serves the endpoints below a path of another handler.
-func (o guardHandler) ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool {
+// ServeRecords serves the documents, Engagements and reviews of the handler below a path of another
+// handler, under the same rules as at the handler's own paths. It reports whether the path exists.
+func (o *Handler) ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool {
 	return o.endpoints.Below(base).Serve(w, r)
 }
 
+// AgentDocument is an agent of an oagent handler.
+type AgentDocument struct {
+	*oagent.Agent
+
+	// Lint returns the faults of the document that oagent.Agent.LintExpressions finds. They are computed by the
+	// first call, and again when the document or a toolset has been reloaded.
+	Lint func() oagent.LintErrors
+}
+
 // Agents returns the agents of the handler, and what their capabilities refer to.
-func (o guardHandler) Agents() ([]app.AgentDocument, oagent.Names) {
+func (o *Handler) Agents() ([]AgentDocument, oagent.Names) {
 	current := o.agents.Current()
-	documents := make([]app.AgentDocument, 0, len(current.Agents))
+	documents := make([]AgentDocument, 0, len(current.Agents))
 	for _, name := range current.AgentNames() {
 		a := current.Agents[name]
-		documents = append(documents, app.AgentDocument{Agent: a.Agent, Lint: a.Lint})
+		documents = append(documents, AgentDocument{Agent: a.Agent, Lint: a.Lint})
 	}
 	return documents, current.Names
 }
 
 // IsAuditor reports whether the user may see all Engagements.
-func (o guardHandler) IsAuditor(user *identity.User) bool {
+func (o *Handler) IsAuditor(user *identity.User) bool {
 	return user.IsIn(o.Auditors)
 }
 
-// HostedAgents implements app.GuardHandler.
-func (o guardHandler) HostedAgents() (hosted []app.HostedAgent) {
+// ContextWithAuditor returns the context of a request that another handler has allowed to see all
+// Engagements.
+func ContextWithAuditor(ctx context.Context) context.Context {
+	return endpoints.ContextWithAuditor(ctx)
+}
+
+// hostedAgents returns the agents that the handler runs.
+func (o *Handler) hostedAgents() (hosted []hostedAgent) {
 	if o.host == nil {
 		return nil
 	}
 	for _, agent := range o.agents.Last().Documents() {
 		if o.host.Runs(agent) {
-			exposed := app.HostedAgent{Name: agent.Name, Description: agent.Description, Path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name}
+			exposed := hostedAgent{name: agent.Name, description: agent.Description, path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name}
 			if agent.OutputSchema != nil {
-				exposed.OutputSchema = agent.OutputSchema.JSON
+				exposed.outputSchema = agent.OutputSchema.JSON
 			}
 			hosted = append(hosted, exposed)
 		}

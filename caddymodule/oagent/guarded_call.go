@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
@@ -37,7 +36,7 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		processSpans.Note(r.Context())
 	}
 	if o.accepted != nil { // the accepted agents are known from the start on
-		if err := o.app.AwaitStart(r.Context()); err != nil {
+		if err := o.app.Site.AwaitStart(r.Context()); err != nil {
 			return caddyhttp.Error(http.StatusServiceUnavailable, err)
 		}
 	}
@@ -222,7 +221,7 @@ func separateCaller(q request, c caller) (caller, *refusalError) {
 	hash := ""
 	st, err := q.handler.app.OpenStore(r.Context())
 	if err == nil {
-		hash, err = q.handler.app.CallerHashes.Hash(r.Context(), st, r.Header, c.agents.Credentials.Headers, further)
+		hash, err = q.handler.guards.callerHashes.Hash(r.Context(), st, r.Header, c.agents.Credentials.Headers, further)
 	}
 	if err != nil {
 		return c, refuse(engagement.KindStore, 0, "", "the request was refused: the record of the Engagement is unavailable; try again later", err)
@@ -292,7 +291,7 @@ func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.openedGuard.Load(); g != nil {
 		return g, nil
 	}
-	g, err := o.app.Guard(ctx, app.GuardKey{
+	g, err := o.guards.guard(ctx, guardKey{
 		TTL: time.Duration(o.EngagementTTL), ReviewWait: time.Duration(o.ReviewWait), MaxRecorded: o.MaxRecorded,
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
@@ -186,8 +187,9 @@ type Handler struct {
 	LogInputs []string `json:"log_inputs,omitempty"`
 
 	app           *app.App
+	guards        *Guards
 	logger        *zap.Logger
-	site          app.Site
+	site          site.Site
 	toolsets      []*app.Toolset // that requests are matched to
 	otherToolsets []*app.Toolset // further toolsets whose tools agents may name
 	agents        *agentset.Loader
@@ -221,11 +223,11 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision reads the agents and links them to the tools.
 func (o *Handler) Provision(ctx caddy.Context) error {
-	agents, err := ctx.App("agents")
-	if err != nil {
+	var err error
+	if o.guards, err = site.SectionOf[*Guards](ctx); err != nil {
 		return err
 	}
-	o.app, o.logger, o.site = agents.(*app.App), ctx.Logger(), app.SiteOf(ctx)
+	o.app, o.logger, o.site = o.guards.app, ctx.Logger(), site.At(ctx)
 	if o.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); o.server != nil {
 		var end context.CancelFunc
 		o.serving, end = context.WithCancel(context.Background())
@@ -235,7 +237,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 			}
 		})
 	}
-	o.app.Auditor.AddDigest(o)
+	o.app.Site.AddDigest(o)
 	o.app.Users.Add("runs", run.UserData{})
 	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
@@ -252,7 +254,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.provisionIdentities(ctx); err != nil {
 		return err
 	}
-	if err := o.app.ProvisionEvents(ctx); err != nil {
+	if err := o.app.Site.ProvisionEvents(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionRemote(ctx); err != nil {
@@ -273,8 +275,8 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.provisionNotices(ctx); err != nil {
 		return err
 	}
-	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})
-	siteroutes.AddGuard(ctx, o.app, guardHandler{o})
+	o.guards.Handlers = append(o.guards.Handlers, o)
+	siteroutes.AddGuard(ctx, o.app, o)
 	bases := make([]string, 0, len(o.toolsets))
 	for _, t := range o.toolsets {
 		bases = append(bases, t.Key.BasePath)

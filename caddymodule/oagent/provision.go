@@ -17,7 +17,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
@@ -26,6 +25,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -62,12 +62,12 @@ func (o *Handler) provisionAgents() (err error) {
 		return err
 	}
 	for _, a := range o.agents.Documents() {
-		o.app.Auditor.AddDigest(a.Hash)
+		o.app.Site.AddDigest(a.Hash)
 	}
 	showMetrics(o)
 	o.agents.Watch(func() {
 		showMetrics(o)
-		o.app.NotifyAgentEndpoints()
+		o.guards.notifyEndpoints()
 	})
 	return nil
 }
@@ -148,9 +148,9 @@ func (o *Handler) provisionHosting(ctx caddy.Context) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
 		Notices: func() *run.NoticeOptions { return o.notices.RunNotices() },
-		Spans:   &processSpans,
-		Limits:  o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers,
-		TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) },
+		Spans:   &processSpans, Recorder: route.RecorderOf(o.app),
+		Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers,
+		TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return site.GracePeriod(ctx) },
 		Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
@@ -233,7 +233,7 @@ func (o *Handler) provisionAccept(ctx caddy.Context) error {
 		Replace: func(accepted []*oagent.Agent) {
 			o.agents.Accept(accepted)
 			showMetrics(o)
-			o.app.NotifyAgentEndpoints()
+			o.guards.notifyEndpoints()
 		},
 	})
 	return nil
@@ -326,7 +326,7 @@ func realmOf(ctx caddy.Context, o *Handler, paths ...string) func() string {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		r.listen = strings.Join(server.Listen, " ")
 	}
-	all := app.Share(o.app, realmsKey{}, func() *realms { return &realms{byName: make(map[string][]*realm)} })
+	all := site.Share(o.app.Site, realmsKey{}, func() *realms { return &realms{byName: make(map[string][]*realm)} })
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.byName[r.name] = append(all.byName[r.name], r)

@@ -9,7 +9,7 @@ import (
 )
 
 // Try implements siteroutes.Guard: it decides as identify and readOperation do.
-func (o guardHandler) Try(call *siteroutes.Call) *siteroutes.Refusal {
+func (o *Handler) Try(call *siteroutes.Call) *siteroutes.Refusal {
 	agents := o.agents.Current()
 	name := call.Replace(o.Guard)
 	if strings.Contains(name, "{") {

@@ -12,6 +12,6 @@
 // Inner requests of tool calls start after this handler. The handler leaves a layer for them,
 // so that they pass a contextWriter of their own (tool_call.go).
 //
-// The package also has the matcher `ocp` (matcher.go), the discovery document (discovery.go)
-// and the command `caddy ocp` (command.go).
+// The package also has the matcher `ocp` (matcher.go) and the discovery document (discovery.go). The command
+// `caddy ocp` is the package command below it.
 package ocp

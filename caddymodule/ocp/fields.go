@@ -8,13 +8,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
 // emptyPlaceholders are the placeholders of a request without OCP headers: false and empty.
-var emptyPlaceholders = route.OCPPlaceholders(route.NoHeaders)
+var emptyPlaceholders = placeholders(noHeaders)
 
 // maxLogged limits a logged value, in characters.
 const maxLogged = 256
@@ -42,7 +41,7 @@ const fieldNames = "context_id, agent_type, current_goal, user, workspace, versi
 
 // checkField returns an error if there is no such field.
 func checkField(name string) error {
-	if _, known := route.ContextField(route.NoHeaders, name); !known && name != "valid" {
+	if _, known := contextField(noHeaders, name); !known && name != "valid" {
 		return fmt.Errorf("unknown field; known are %s", fieldNames)
 	}
 	return nil
@@ -64,7 +63,7 @@ func (h *Handler) logContext(in *ocp.Incoming, r *http.Request) {
 	for _, f := range h.fields {
 		if f.name == "valid" {
 			extra.Set(zap.Bool(f.key, in.Valid()))
-		} else if value, _ := route.ContextField(in, f.name); value != "" {
+		} else if value, _ := contextField(in, f.name); value != "" {
 			extra.Set(zap.String(f.key, text.Cut(value, maxLogged)))
 		}
 	}

@@ -174,11 +174,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.MaxEnhanced = cmp.Or(h.MaxEnhanced, DefaultMaxEnhanced)
 	h.readOptions = ocp.ReadOptions{Strict: h.Strict}
 	if h.Toolset != "" || h.Document != nil {
-		agents, err := ctx.App("agents")
+		agents, err := app.Of(ctx)
 		if err != nil {
 			return err
 		}
-		if h.toolset, err = route.ResolveToolset(ctx, agents.(*app.App), h.Toolset, h.Document); err != nil {
+		if h.toolset, err = route.ResolveToolset(ctx, agents, h.Toolset, h.Document); err != nil {
 			return err
 		}
 	}
@@ -236,18 +236,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if in == nil {
 		return h.serveWithoutContext(w, r, next)
 	}
-	h.checkHeaders(in)
-	h.forwardContext(in, r.Header)
-	r = r.WithContext(ocp.ContextWithIncoming(r.Context(), in))
-	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(route.OCPPlaceholders(in))
-	}
+	r = h.withContext(r, in)
 	h.logContext(in, r)
 
 	x := &contextWriter{handler: h, in: in}
 	setContextLayer(r, x)
 	defer h.countLateFault(in)
 	return x.serve(w, r, next, h.operation(r, next))
+}
+
+// withContext returns the request with a context, which it checks and forwards, and with its placeholders.
+func (h *Handler) withContext(r *http.Request, in *ocp.Incoming) *http.Request {
+	h.checkHeaders(in)
+	h.forwardContext(in, r.Header)
+	r = r.WithContext(ocp.ContextWithIncoming(r.Context(), in))
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(placeholders(in))
+	}
+	return r
 }
 
 // serveWithoutContext handles a request without OCP headers.

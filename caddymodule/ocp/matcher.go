@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -88,7 +87,7 @@ const matchedNames = "context_id, agent_type, current_goal, user, workspace, ver
 
 // checkMatched returns an error if the field cannot be matched.
 func checkMatched(name string) error {
-	if _, known := route.ContextField(route.NoHeaders, name); !known {
+	if _, known := contextField(noHeaders, name); !known {
 		return fmt.Errorf("unknown field '%s'; known are %s", name, matchedNames)
 	}
 	return nil
@@ -133,7 +132,7 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 		return false, nil
 	}
 	for _, name := range m.names {
-		value, _ := route.ContextField(in, name)
+		value, _ := contextField(in, name)
 		matches := func(pattern string) bool { return matchGlob(pattern, value) }
 		if value == "" || !slices.ContainsFunc(m.Fields[name], matches) {
 			return false, nil

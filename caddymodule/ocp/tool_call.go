@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -57,33 +58,16 @@ type contextCall struct {
 func (c *contextCall) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	h := c.handler
 	tool := tools.CallFromContext(r.Context()).Tool
-	in := ocp.IncomingFromContext(r.Context())
-	x := &contextWriter{handler: h, in: in, clientWriter: c.clientWriter}
+	own := ocp.ReadIncoming(callcontext.FromContext(r.Context()), h.readOptions)
 	switch {
-	case in == nil && h.Require && requiresContext(tool):
+	case own != nil:
+		r = h.withContext(r, own)
+		defer h.countLateFault(own)
+		return (&contextWriter{handler: h, in: own}).serve(w, r, c.next, tool)
+	case c.clientWriter != nil:
+		return (&contextWriter{handler: h, in: c.clientWriter.in, clientWriter: c.clientWriter}).serve(w, r, c.next, tool)
+	case h.Require && requiresContext(tool):
 		return rejectWithoutContext(w, tool, nil)
-	case in == nil:
-		return c.next.ServeHTTP(w, r)
-	case c.clientWriter == nil || in != c.clientWriter.in:
-		x.clientWriter = nil
-		if h.Strict {
-			x.in = readStrict(in, h.readOptions)
-			r = r.WithContext(ocp.ContextWithIncoming(r.Context(), x.in))
-		}
-		h.checkHeaders(x.in)
-		h.forwardContext(x.in, r.Header)
-		defer h.countLateFault(x.in)
 	}
-	return x.serve(w, r, c.next, tool)
-}
-
-// readStrict reads headers again with stricter options.
-func readStrict(in *ocp.Incoming, options ocp.ReadOptions) *ocp.Incoming {
-	header := make(http.Header)
-	in.Set(header)
-	if strict := ocp.ReadIncoming(header, options); strict != nil {
-		strict.Faults = append(strict.Faults, in.Faults...)
-		return strict
-	}
-	return in
+	return c.next.ServeHTTP(w, r)
 }

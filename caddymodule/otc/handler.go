@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/otcadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -135,7 +136,9 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if o.endpoint, err = route.NewEndpoint(ctx, "otc", o.Path, o.Toolset, app.WithResponseSchemas(o.Document)); err != nil {
 		return err
 	}
-	o.endpoint.LimitToAgent(o.Agent)
+	if err := o.endpoint.LimitToAgent(o.Agent); err != nil {
+		return err
+	}
 	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, app.WithResponseSchemas(nil)); err != nil {
 		return err
 	}
@@ -181,7 +184,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		return otcadapter.CallMessage(options, toolkit, tool, arguments)
 	}
 	if !o.healthNeedsNext() {
-		o.endpoint.App.AddPublicHealth(app.SiteOf(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)
+		o.endpoint.App.Site.AddPublicHealth(site.At(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)
 	}
 	return nil
 }

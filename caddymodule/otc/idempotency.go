@@ -54,7 +54,7 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 	if i.Off {
 		return nil, nil
 	}
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,12 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 		return nil, fmt.Errorf("idempotency: secret has %d bytes and needs at least %d", len(secret), directive.MinSecret)
 	}
 	options := &idempotency.Options{
-		Open:        agents.(*app.App).OpenStore,
+		Open:        agents.OpenStore,
 		Endpoint:    o.identity(),
 		TTL:         time.Duration(i.TTL),
 		Lease:       time.Duration(i.Lease),
 		MaxResponse: int(i.MaxSize),
-		Failed:      agents.(*app.App).StoreErrors(o.endpoint.Logger.With(zap.String("path", o.Path)), "recording a call failed"),
+		Failed:      agents.StoreErrors(o.endpoint.Logger.With(zap.String("path", o.Path)), "recording a call failed"),
 	}
 	if secret != "" {
 		options.Key = []byte(secret)

@@ -64,11 +64,15 @@ func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {
 		return fmt.Errorf("%s %s has both agent and expose_agents: agent %s serves the tools that this agent may use, and expose_agents serves agents; remove one",
 			e.Protocol, e.Path, e.agent.name)
 	}
-	exposed, err := e.App.ExposeAgents(e.agent.site, *names, e.Protocol, e.Path, e.Logger)
+	agents, err := e.App.Agents()
 	if err != nil {
 		return err
 	}
-	part := e.newPart(exposed.Toolset)
+	exposed, err := agents.Expose(e.agent.site, *names, e.Protocol, e.Path, e.Logger)
+	if err != nil {
+		return err
+	}
+	part := e.newPart(exposed)
 	part.agentWait = agentWait
 	if timeout := e.Parts.All[0].Toolset.Limits.Timeout; timeout > 0 {
 		part.agentWait = min(timeout, agentWait)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/schema"
@@ -70,7 +69,7 @@ func RunSearch(set *tools.Toolset, call *tools.Call, allowed func(*tools.Tool) b
 			b = strictjson.AppendString(append(b, `,"query":`...), text.Cut(queries[match.Request], maxQuery))
 		}
 		if match.Best {
-			if rawSchema, shortened := shorten(elicit.AppendVisibleSchema(nil, t)); len(rawSchema) <= maxBestSchema {
+			if rawSchema, shortened := shorten(t.AppendVisibleSchema(nil)); len(rawSchema) <= maxBestSchema {
 				b = appendSchema(b, `,"inputSchema":`, rawSchema, shortened)
 			}
 		}
@@ -202,7 +201,7 @@ func appendDescribed(b []byte, set *tools.Toolset, t *tools.Tool) []byte {
 		b = strictjson.AppendString(append(b, `,"title":`...), t.Definition.Title)
 	}
 	b = strictjson.AppendString(append(b, `,"description":`...), t.Definition.Description)
-	return append(appendShort(b, `,"inputSchema":`, elicit.AppendVisibleSchema(nil, t)), '}')
+	return append(appendShort(b, `,"inputSchema":`, t.AppendVisibleSchema(nil)), '}')
 }
 
 // appendShort appends a member with a schema of at most maxSchema bytes.
@@ -246,7 +245,7 @@ func shorten(rawSchema jsontext.Value) (short jsontext.Value, shortened bool) {
 // there.
 func appendPart(b []byte, t *tools.Tool, path string) []byte {
 	b = strictjson.AppendString(append(b, `{"name":`...), t.Name)
-	root, _ := schema.Parse(elicit.AppendVisible(nil, t, schema.Listed(t.FullSchema())))
+	root, _ := schema.Parse(t.AppendVisible(nil, schema.Listed(t.FullSchema())))
 	tree, taken := root.Tree, ""
 	for name := range strings.SplitSeq(path, "/") {
 		next, names := root.Find(tree, name)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -20,6 +23,20 @@ type callEntryKey struct{}
 func CallEntry(ctx context.Context) *calllog.Call {
 	entry, _ := ctx.Value(callEntryKey{}).(*calllog.Call)
 	return entry
+}
+
+// callLog is the section of the app that keeps calls (package calls).
+type callLog interface {
+	// Active holds the recorder, or nil while calls are not kept.
+	Active() *atomic.Pointer[calllog.Recorder]
+}
+
+// RecorderOf returns what records the calls of a configuration. It holds nil if calls are not kept.
+func RecorderOf(agents *app.App) *atomic.Pointer[calllog.Recorder] {
+	if log, ok, err := site.Find[callLog](agents.Site); ok && err == nil {
+		return log.Active()
+	}
+	return new(atomic.Pointer[calllog.Recorder])
 }
 
 // logged is run for a call that the log of calls has while it is in progress.

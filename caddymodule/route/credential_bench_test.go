@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/tools"
@@ -45,7 +46,7 @@ func BenchmarkCredential(b *testing.B) {
 		b.Fatal(err)
 	}
 	outer := sitetest.EndpointRequest()
-	caddyhttp.SetVar(outer.Context(), credential.VarCaller, credential.NewSessionCaller(benchLogin{}, "session-of-ada", "ada", time.Now().Add(time.Hour)))
+	caddyhttp.SetVar(outer.Context(), site.VarCaller, site.NewSessionCaller(benchLogin{}, "session-of-ada", "ada", time.Now().Add(time.Hour)))
 	next := caddyhttp.HandlerFunc(sitetest.HandlerAPI)
 	call := func(module credential.Module) func() {
 		set, err := credential.NewSet([]credential.Module{module}, zap.NewNop())

@@ -19,7 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/callcontext"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/security"
@@ -257,8 +257,13 @@ type contextLayer interface {
 	MarkToolEndpoint()
 }
 
-// ContextVar is the request variable that holds the contextLayer.
-const ContextVar = "fairway.ocp"
+const (
+	// ContextVar is the request variable that holds the contextLayer.
+	ContextVar = "fairway.ocp"
+
+	// OCPPrefix begins the placeholders of an ocp handler.
+	OCPPrefix = "http.ocp."
+)
 
 // handlerChain returns the handlers that a tool call passes.
 func (d *dispatch) handlerChain() caddyhttp.Handler {
@@ -279,19 +284,19 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 	}
 	copyHeaders(r.Header, from, d.asOperator, d.forwardHeaders)
 	call.SetFilledHeaders(r.Header)
-	var callContext *ocp.Incoming
+	var callContext http.Header
 	if supplemented {
-		callContext = d.client.callContext(r)
+		callContext = callcontext.FromContext(r.Context())
 	}
 	if callContext != nil {
-		user, declared := r.Header[ocp.HeaderUser]
-		callContext.Set(r.Header)
+		user, declared := r.Header[callcontext.HeaderUser]
+		callcontext.Set(r.Header, callContext)
 		switch {
-		case !d.asOperator || httpheader.MayAccompany(ocp.HeaderUser, d.forwardHeaders):
+		case !d.asOperator || httpheader.MayAccompany(callcontext.HeaderUser, d.forwardHeaders):
 		case declared:
-			r.Header[ocp.HeaderUser] = user
+			r.Header[callcontext.HeaderUser] = user
 		default:
-			delete(r.Header, ocp.HeaderUser)
+			delete(r.Header, callcontext.HeaderUser)
 		}
 	}
 	repl := caddy.NewReplacer()
@@ -312,12 +317,12 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 	r.Proto, r.ProtoMajor, r.ProtoMinor = client.Proto, client.ProtoMajor, client.ProtoMinor
 
 	r = caddyhttp.PrepareRequest(r, repl, rec, client.server)
-	if callContext != nil {
-		repl.Map(OCPPlaceholders(callContext))
-	}
 	repl.Map(func(key string) (any, bool) {
 		if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
 			return value, true
+		}
+		if callContext != nil && strings.HasPrefix(key, OCPPrefix) {
+			return nil, false // the contextLayer sets those of the call
 		}
 		return client.placeholder(key)
 	})
@@ -408,16 +413,6 @@ func joinCookies(callerCookies, arguments []string) string {
 		}
 	}
 	return strings.Join(append(joined, given...), "; ")
-}
-
-// callContext returns the OCP context that came with the tool call itself. It returns nil if the
-// call only has the context of the client's request.
-func (c *clientState) callContext(r *http.Request) *ocp.Incoming {
-	in := ocp.IncomingFromContext(r.Context())
-	if in == nil || in == ocp.IncomingFromContext(c.Context()) {
-		return nil
-	}
-	return in
 }
 
 // fixedValue returns a function that replaces the placeholders of a fixed value: those without a request,

@@ -21,6 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -68,13 +69,13 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	if err := CheckPath(path); err != nil {
 		return nil, fmt.Errorf("path %q: %w", path, err)
 	}
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: agents.(*app.App)}
-	e.App.Auditor.AddDigest(ctx.Module())
-	e.agent = &agentTools{app: e.App, site: app.SiteOf(ctx)}
+	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: agents}
+	e.App.Site.AddDigest(ctx.Module())
+	e.agent = &agentTools{site: site.At(ctx)}
 	t, err := ResolveToolset(ctx, e.App, reference, config)
 	if err != nil {
 		return nil, err
@@ -94,9 +95,9 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	}
 	e.addServed(ctx, t)
 	e.authenticated = e.Routes.IsAuthenticated(ctx)
-	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
+	e.recorder, e.SiteName = RecorderOf(e.App), siteroutes.SiteName(ctx)
 	addToSite(e)
-	e.App.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
+	e.App.Site.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
 	return e, nil
 }
 
@@ -188,7 +189,7 @@ func ResolveToolset(ctx caddy.Context, agents *app.App, reference string, config
 		}
 		return nil, fmt.Errorf("unknown toolset %q (%s); to give a document instead, write an address with a dot, a slash or a colon, such as ./%s", reference, agents.ListNames(), reference)
 	case inline.OpenAPI != "":
-		return nil, fmt.Errorf("two documents are given, %q and %q; remove one", reference, app.RedactURL(inline.OpenAPI))
+		return nil, fmt.Errorf("two documents are given, %q and %q; remove one", reference, text.RedactURL(inline.OpenAPI))
 	default:
 		inline.OpenAPI = reference
 	}
@@ -244,24 +245,28 @@ func (e *Endpoint) serve(ctx caddy.Context, parts []*Part) error {
 	e.Parts.whole = &Part{Toolset: whole, metrics: metrics.All.Of(whole.Name, e.Protocol), agent: e.agent}
 	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
 	e.Listings = newListings(e.Parts, e.Logger)
-	return errors.Join(e.App.ProvisionEvents(ctx), e.Parts.merge(e.Protocol))
+	return errors.Join(e.App.Site.ProvisionEvents(ctx), e.Parts.merge(e.Protocol))
 }
 
 // LimitToAgent limits the endpoint to the tools that the named agent may use.
-func (e *Endpoint) LimitToAgent(agent string) {
+func (e *Endpoint) LimitToAgent(agent string) (err error) {
 	if agent == "" {
-		return
+		return nil
+	}
+	if e.agent.agents, err = e.App.Agents(); err != nil {
+		return err
 	}
 	e.agent.name = agent
 	e.AgentLimit = &app.AgentEndpoint{Site: e.agent.site, Agent: agent, Protocol: e.Protocol, Path: e.Path}
-	e.App.AgentEndpoints = append(e.App.AgentEndpoints, e.AgentLimit)
+	e.agent.agents.AddEndpoint(e.AgentLimit)
+	return nil
 }
 
 // agentTools limits tools to those that an agent of a site may use.
 type agentTools struct {
-	app  *app.App
-	site app.Site
-	name string // of the agent; "" for all tools
+	agents app.Agents // nil for all tools
+	site   site.Site
+	name   string // of the agent; "" for all tools
 }
 
 // limit returns the tools of a toolset that the agent may use.
@@ -269,7 +274,7 @@ func (a *agentTools) limit(t *app.Toolset, set *tools.Toolset) *tools.Toolset {
 	if a.name == "" || set == nil {
 		return set
 	}
-	return a.app.LimitTools(a.site, a.name, t, set)
+	return a.agents.LimitTools(a.site, a.name, t, set)
 }
 
 // WriteUnavailable responds with 503 and a problem document (RFC 9457), because a toolset is not
@@ -301,8 +306,8 @@ var (
 // The calls pass the handlers of the chain. Clients cannot reach the endpoint. Path is for the log of recent calls.
 func NewInternalEndpoint(chain *siteroutes.CallChain, agents *app.App, protocol, path string, t *app.Toolset, logger *zap.Logger) *Endpoint {
 	e := &Endpoint{
-		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), recorder: agents.Calls().Active(),
-		agent: &agentTools{app: agents, site: chain.Site()},
+		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), recorder: RecorderOf(agents),
+		agent: &agentTools{site: chain.Site()},
 	}
 	part := e.newPart(t)
 	part.maxTokens = -1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // EndpointOptions points to the configuration that the endpoints of all protocols have.
@@ -168,7 +169,7 @@ func (to EndpointOptions) checkSingleDocument(b *directive.Block) error {
 	if config == nil || config.OpenAPI == "" || *to.Toolset == "" {
 		return nil
 	}
-	return b.Errf("two documents are given, %s and %s; remove one", app.RedactURL(*to.Toolset), app.RedactURL(config.OpenAPI))
+	return b.Errf("two documents are given, %s and %s; remove one", text.RedactURL(*to.Toolset), text.RedactURL(config.OpenAPI))
 }
 
 // CheckPath returns an error if the path cannot be the path of an endpoint.

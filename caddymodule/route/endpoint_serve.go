@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/bodies"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools"
@@ -195,14 +195,14 @@ func UsesCredentials(t *app.Toolset, signs bool) bool {
 
 // BoundBody is app.Bodies.Bound for the caller of a request. Most bodies are small, so only their speed is limited.
 func BoundBody(a *app.App, r *http.Request) (release func()) {
-	if r.ContentLength <= 0 || r.ContentLength > app.FreeBody {
+	if r.ContentLength <= 0 || r.ContentLength > bodies.FreeBody {
 		if r.ContentLength == 0 {
 			return nil
 		}
 		return a.Bodies.Bound(r, OwnerOf)
 	}
 	if pace, _ := caddyhttp.IdleTimeoutsFromContext(r.Context()); pace != nil && pace.Deadline.MinRate == 0 {
-		pace.Deadline.Start, pace.Deadline.MinRate, pace.Deadline.Timeout = time.Now(), app.BodyRate, min(pace.Deadline.Timeout, app.BodyGrace)
+		pace.Deadline.Start, pace.Deadline.MinRate, pace.Deadline.Timeout = time.Now(), bodies.BodyRate, min(pace.Deadline.Timeout, bodies.BodyGrace)
 	}
 	return nil
 }
@@ -210,14 +210,14 @@ func BoundBody(a *app.App, r *http.Request) (release func()) {
 // AccessOf returns what the credentials of a request's caller allow; nil allows all tools. Authenticated is true if handlers before this one, or TLS,
 // authenticate each caller.
 func AccessOf(r *http.Request, authenticated bool) (access *tools.Access) {
-	if scopes, ok := caddyhttp.GetVar(r.Context(), auth.VarScopes).([]string); ok {
+	if scopes, ok := caddyhttp.GetVar(r.Context(), identity.VarScopes).([]string); ok {
 		access = &tools.Access{Scopes: scopes}
-		access.Metadata, _ = caddyhttp.GetVar(r.Context(), auth.VarResourceMetadata).(string)
+		access.Metadata, _ = caddyhttp.GetVar(r.Context(), identity.VarResourceMetadata).(string)
 		if user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User); ok {
 			access.Granted = user.Scopes
 		}
 	}
-	if signIn, ok := caddyhttp.GetVar(r.Context(), auth.VarSignIn).(func([]string) string); ok {
+	if signIn, ok := caddyhttp.GetVar(r.Context(), identity.VarSignIn).(func([]string) string); ok {
 		if access == nil {
 			access = new(tools.Access) // only keys are accepted
 		}
@@ -291,7 +291,7 @@ func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tools.Tools
 // known before.
 func (p *Parts) awaitAgents(ctx context.Context) {
 	if slices.ContainsFunc(p.All, func(part *Part) bool { return part.agentWait > 0 }) {
-		_ = p.app.AwaitStart(ctx) // after an error, there are no tools
+		_ = p.app.Site.AwaitStart(ctx) // after an error, there are no tools
 	}
 }
 

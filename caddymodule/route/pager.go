@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -39,7 +39,7 @@ func (c *Caller) pager() *pager {
 func (p *pager) cut(ctx context.Context, t *tools.Tool, response *tools.Result, limit int) {
 	media := response.MediaType()
 	isJSON := httpheader.IsJSON(media)
-	if tools.WantsWholeResponse(ctx) || elicit.NeedsOf(t).Native {
+	if tools.WantsWholeResponse(ctx) || slices.Contains(t.Output.MediaTypes, result.NativeType) {
 		return // a result of MCP consists of blocks, which must not be cut
 	}
 	if !isJSON && !httpheader.IsText(media) && (media != "" || !utf8.Valid(response.Body)) {

@@ -5,17 +5,18 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/tools"
 )
 
 // siteEndpoints are all endpoints of one configuration, in the order in which they are provisioned.
 type siteEndpoints struct{ all []*Endpoint }
 
-// siteEndpointsKey is the key of siteEndpoints in app.Share.
+// siteEndpointsKey is the key of siteEndpoints in site.Share.
 type siteEndpointsKey struct{}
 
 func siteEndpointsOf(agents *app.App) *siteEndpoints {
-	return app.Share(agents, siteEndpointsKey{}, func() *siteEndpoints { return new(siteEndpoints) })
+	return site.Share(agents.Site, siteEndpointsKey{}, func() *siteEndpoints { return new(siteEndpoints) })
 }
 
 // addToSite adds an endpoint that is being provisioned to those that EndpointsOf returns.
@@ -26,7 +27,7 @@ func addToSite(e *Endpoint) {
 
 // EndpointsOf returns the endpoints of a site, in the order of the configuration. It is complete once the
 // configuration has started.
-func EndpointsOf(agents *app.App, site app.Site) []*Endpoint {
+func EndpointsOf(agents *app.App, site site.Site) []*Endpoint {
 	return slices.DeleteFunc(slices.Clone(siteEndpointsOf(agents).all), func(e *Endpoint) bool { return !e.agent.site.SameSite(site) })
 }
 

@@ -117,11 +117,11 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("aws_sigv4: %w", err)
 		}
 	}
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return err
 	}
-	t.app = agents.(*app.App)
+	t.app = agents
 	t.signer = v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = t.Service == "s3" })
 	return t.HTTPTransport.Provision(ctx)
 }

@@ -13,7 +13,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/caddymodule/commands"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
@@ -55,7 +55,7 @@ and the pending requests have their responses.
 			callFlags(cmd)
 			cmd.Flags().StringArray("header", nil, "A header of the client's request, as 'Name: value'")
 			cmd.Args = cobra.NoArgs
-			cmd.RunE = command.RunE(commandMCP)
+			cmd.RunE = commands.RunE(commandMCP)
 			cmd.AddCommand(serverJSONCommand(), skillsCommand())
 		},
 	})

@@ -16,10 +16,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	keptcalls "github.com/fairwayhq/fairway/caddymodule/calls"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
 )
@@ -27,7 +28,7 @@ import (
 // An offlineSite is a configuration that is loaded without listeners. Requests go to one of its
 // HTTP servers from inside the process. The app agents is the only app that is started.
 type offlineSite struct {
-	agents *app.App
+	agents *site.App
 	server *caddyhttp.Server
 	mcp    *mcp.Handler
 	target *url.URL // URL of the endpoint for clients of the site
@@ -63,7 +64,11 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	if err != nil {
 		return nil, errors.Join(err, offline.agents.Cleanup())
 	}
-	offline.agents.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
+	kept, err := site.Get[*keptcalls.Section](offline.agents)
+	if err != nil {
+		return nil, errors.Join(err, offline.agents.Cleanup())
+	}
+	kept.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
 	return &offlineSite{
 		agents: offline.agents, server: offline.http.Servers[selected.server], mcp: selected.mcp, header: header, query: query,
 		target: selected.url(offline.secure[selected.server], flags.String("site"), flags.String("path")),
@@ -72,7 +77,7 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 
 // offlineApps are the apps of a configuration that is loaded without side effects. Nothing is started.
 type offlineApps struct {
-	agents *app.App
+	agents *site.App
 	http   *caddyhttp.App
 	secure map[string]bool // by server name: whether its clients would use TLS
 }
@@ -94,7 +99,7 @@ func loadOffline(raw []byte, quiet bool) (*offlineApps, error) {
 	if err != nil {
 		return nil, err
 	}
-	offline := &offlineApps{agents: agents.(*app.App), secure: secure}
+	offline := &offlineApps{agents: agents.(*site.App), secure: secure}
 	sites, err := ctx.App("http")
 	if err != nil {
 		return nil, errors.Join(err, offline.agents.Cleanup())

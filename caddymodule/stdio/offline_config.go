@@ -13,7 +13,8 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/caddymodule/commands"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -52,7 +53,7 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 	}
 	u, err := parseUpstream(upstream)
 	if err != nil {
-		return nil, fmt.Errorf("--upstream %q: %w", app.RedactURL(upstream), err)
+		return nil, fmt.Errorf("--upstream %q: %w", text.RedactURL(upstream), err)
 	}
 	toolset := &app.ToolsetConfig{
 		OpenAPI: document,
@@ -65,10 +66,10 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 			return nil, fmt.Errorf("--openapi: %w", err)
 		}
 	}
-	if toolset.Include, err = command.SelectorFlag(flags, "include"); err != nil {
+	if toolset.Include, err = commands.SelectorFlag(flags, "include"); err != nil {
 		return nil, err
 	}
-	if toolset.Exclude, err = command.SelectorFlag(flags, "exclude"); err != nil {
+	if toolset.Exclude, err = commands.SelectorFlag(flags, "exclude"); err != nil {
 		return nil, err
 	}
 	type members map[string]any

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/caddymodule/commands"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
@@ -43,7 +43,7 @@ The registry is in preview, and its format may change.
 	cmd.Flags().String("url", "", "Public URL of the endpoint")
 	cmd.Flags().String("name", "", "Name in the registry")
 	cmd.Flags().String("description", "", "Description of the server, at most 100 characters (default: the document's description)")
-	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error { return printServerJSON(cmd, flags) })
+	cmd.RunE = commands.RunE(func(flags caddycmd.Flags) error { return printServerJSON(cmd, flags) })
 	return cmd
 }
 

@@ -8,7 +8,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/caddymodule/commands"
 	"github.com/fairwayhq/fairway/mcpadapter/skills"
 )
 
@@ -35,9 +35,9 @@ description between two lines ---. The name is that of the folder.
 		Args:                  cobra.ExactArgs(1),
 		DisableFlagsInUseLine: true,
 	}
-	lint.RunE = command.RunE(func(flags caddycmd.Flags) error { return lintSkills(command.NewTerminal(lint), flags.Arg(0)) })
+	lint.RunE = commands.RunE(func(flags caddycmd.Flags) error { return lintSkills(commands.NewTerminal(lint), flags.Arg(0)) })
 	cmd.AddCommand(lint)
-	command.RequireSubcommand(cmd)
+	commands.RequireSubcommand(cmd)
 	return cmd
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/caddymodule/auth"
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/caddymodule/commands"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -42,9 +42,9 @@ store (store). Exports and erases what is stored about a user (user). Explains a
 access token (whoami).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(command.CallsCommand(), command.TailCommand(), command.TopCommand(), command.ReadyCommand(), command.RunsCommand(),
-				command.UsageCommand(), command.ReviewsCommand(), command.AuditCommand(), command.StoreCommand(), command.UserCommand(), whoamiCommand())
-			command.RequireSubcommand(cmd)
+			cmd.AddCommand(commands.CallsCommand(), commands.TailCommand(), commands.TopCommand(), commands.ReadyCommand(), commands.RunsCommand(),
+				commands.UsageCommand(), commands.ReviewsCommand(), commands.AuditCommand(), commands.StoreCommand(), commands.UserCommand(), whoamiCommand())
+			commands.RequireSubcommand(cmd)
 		},
 	})
 }
@@ -78,13 +78,13 @@ The exit status is 4 if no endpoint accepts the token, and 1 for other failures.
 	f.StringP("adapter", "a", "", "Name of the config adapter, if the file is not JSON")
 	f.String("token", "", "File with the access token, or - for standard input")
 	f.Bool("json", false, "Print JSON")
-	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error {
+	cmd.RunE = commands.RunE(func(flags caddycmd.Flags) error {
 		found, err := explainToken(cmd, flags)
 		if err == nil {
 			err = found.write(cmd.OutOrStdout(), flags.Bool("json"))
 		}
 		if err == nil && !found.Accepted {
-			return &command.ExitError{Status: ExitCodeRefused, Err: errors.New("no endpoint of the configuration accepts the token")}
+			return &commands.ExitError{Status: ExitCodeRefused, Err: errors.New("no endpoint of the configuration accepts the token")}
 		}
 		return err
 	})
@@ -150,7 +150,7 @@ func explainToken(cmd *cobra.Command, flags caddycmd.Flags) (*whoami, error) {
 		return nil, err
 	}
 	defer func() { _ = offline.agents.Cleanup() }()
-	ctx, cancel := context.WithTimeout(cmd.Context(), command.MaxWait)
+	ctx, cancel := context.WithTimeout(cmd.Context(), commands.MaxWait)
 	defer cancel()
 	found := new(whoami)
 	for _, e := range endpointsOf(offline.http) {

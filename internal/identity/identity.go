@@ -13,8 +13,31 @@ import (
 	"github.com/fairwayhq/fairway/internal/celenv"
 )
 
-// Var is the request variable (caddyhttp.GetVar) that holds the *User of a verified access token.
-const Var = "agents.user"
+// Request variables that agent_auth sets for the next handlers (caddyhttp.GetVar). VarScopes is set for every request whose
+// access depends on scopes. It is empty for a request without a token.
+const (
+	Var                 = "agents.user"              // *User of a verified access token
+	VarResourceMetadata = "agents.resource_metadata" // string, a URL
+	VarScopes           = "agents.scopes"            // []string
+
+	// VarSignIn is set for a request without credentials that agent_auth lets through. It returns the WWW-Authenticate challenge for a token with
+	// these scopes.
+	VarSignIn = "agents.sign_in" // func(scopes []string) string
+
+	// VarLogin describes the credentials that every request needs. It is not set if requests
+	// without credentials are allowed.
+	VarLogin = "agents.login" // *Login
+
+	// VarExpires is when the credentials of a request expire. It is not set if they do not
+	// expire.
+	VarExpires = "agents.expires" // time.Time
+)
+
+// Login describes the credentials that every request needs.
+type Login struct {
+	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
+	Scopes []string // scopes that every access token needs
+}
 
 // User is an authenticated user, or a caller without a name. It is immutable.
 type User struct {

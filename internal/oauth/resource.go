@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,6 +33,15 @@ func NormalResource(text string) (string, error) {
 		host = name
 	}
 	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), nil
+}
+
+// OriginOf returns the scheme and host that a request was sent to, in normal form.
+func OriginOf(r *http.Request) string {
+	scheme, defaultPort := "http", ":80"
+	if r.TLS != nil {
+		scheme, defaultPort = "https", ":443"
+	}
+	return scheme + "://" + strings.TrimSuffix(strings.ToLower(r.Host), defaultPort)
 }
 
 // IsWithin reports whether a path or URL is the other one or below it.

@@ -9,16 +9,17 @@ import (
 // guestParts are what a build of single directives must not link: text in the import path of a package, with
 // what it is.
 var guestParts = map[string]string{
-	"github.com/openai/":                  "a model client",
-	"github.com/anthropics/":              "a model client",
-	module + "oagent/hosted":              "hosted agents",
-	module + "caddymodule/hosted":         "hosted agents",
-	module + "caddymodule/console":        "the console",
-	module + "store/postgres":             "Postgres",
-	"github.com/jackc/":                   "Postgres",
-	module + "store/redis":                "Redis",
-	"github.com/redis/":                   "Redis",
-	module + "caddymodule/app/embeddings": "embeddings",
+	"github.com/openai/":              "a model client",
+	"github.com/anthropics/":          "a model client",
+	module + "oagent/hosted":          "hosted agents",
+	module + "caddymodule/hosted":     "hosted agents",
+	module + "caddymodule/commands":   "commands",
+	module + "caddymodule/console":    "the console",
+	module + "store/postgres":         "Postgres",
+	"github.com/jackc/":               "Postgres",
+	module + "store/redis":            "Redis",
+	"github.com/redis/":               "Redis",
+	module + "caddymodule/embeddings": "embeddings",
 }
 
 // TestDirectives_link_no_guests keeps each of these directives usable alone, as with

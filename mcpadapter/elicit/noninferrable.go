@@ -11,7 +11,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Non-inferrable arguments are arguments that a model must not make up (OTC 1.0, Input Schema:
@@ -75,7 +74,7 @@ func refused(t *tools.Tool, err error) Reply {
 
 // inventedArguments returns the non-inferrable arguments that the model has given.
 func inventedArguments(tool *tools.Tool, arguments jsontext.Value) []string {
-	return slices.DeleteFunc(nonInferrable(tool), func(name string) bool {
+	return slices.DeleteFunc(tool.NonInferrable(), func(name string) bool {
 		kind := strictjson.MemberOf(arguments, name).Kind()
 		return kind == 0 || kind == 'n'
 	})
@@ -111,20 +110,10 @@ func (c *call) askUser(form *argumentForm) (Reply, *protocol.Fault) {
 	return r, nil
 }
 
-// nonInferrable returns the names of the tool's non-inferrable arguments.
-func nonInferrable(tool *tools.Tool) (names []string) {
-	for i := range tool.Definition.Arguments {
-		if tool.Definition.Arguments[i].NonInferrable {
-			names = append(names, tool.Definition.Arguments[i].Name)
-		}
-	}
-	return names
-}
-
 // fillArguments returns the model's arguments with the user's values. The model's values for
 // non-inferrable arguments can only be null here, which counts as absent.
 func fillArguments(tool *tools.Tool, arguments, answers jsontext.Value) []byte {
-	asked := nonInferrable(tool)
+	asked := tool.NonInferrable()
 	filled := []byte{'{'}
 	if arguments.Kind() == '{' {
 		filled = strictjson.AppendWithout(filled, arguments, func(w *strictjson.Walk) bool { return slices.Contains(asked, strictjson.Text(w.Name)) })
@@ -136,22 +125,4 @@ func fillArguments(tool *tools.Tool, arguments, answers jsontext.Value) []byte {
 		filled = append(append(append(filled, walk.Name...), ':'), walk.Value...)
 	}
 	return append(filled, '}')
-}
-
-// AppendVisibleSchema appends a tool's input schema without the non-inferrable arguments.
-func AppendVisibleSchema(dst []byte, tool *tools.Tool) []byte {
-	if len(tool.Definition.InputSchema) == 0 {
-		return append(dst, `{"type":"object"}`...)
-	}
-	return AppendVisible(dst, tool, tool.Definition.InputSchema)
-}
-
-// AppendVisible is like AppendVisibleSchema for another form of the schema.
-func AppendVisible(dst []byte, tool *tools.Tool, rawSchema jsontext.Value) []byte {
-	names := nonInferrable(tool)
-	if len(names) == 0 {
-		return append(dst, rawSchema...)
-	}
-	hide := schema.Edit{Remove: names}
-	return append(dst, hide.Apply(rawSchema)...)
 }

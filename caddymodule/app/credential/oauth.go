@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
@@ -266,14 +267,14 @@ func (c *OAuth) Secret(ctx context.Context, repl *caddy.Replacer) (string, error
 	}
 	owner := share.Gateway
 	if caller != nil {
-		owner = caller.owner
+		owner = caller.Owner()
 	}
 	value, err := c.cache.Get(ctx, key, owner, func(ctx context.Context) (*tokenclient.Token, error) {
 		request := tokenclient.Request{Grant: c.Grant, Form: form}
 		var until time.Time
 		var err error
 		if caller != nil {
-			if request.Subject, until, err = caller.exchangeable(ctx, c.Grant.TakesID(form)); err != nil {
+			if request.Subject, until, err = exchangeable(ctx, caller, c.Grant.TakesID(form)); err != nil {
 				return nil, err
 			}
 		}
@@ -300,13 +301,13 @@ func (c *OAuth) Secret(ctx context.Context, repl *caddy.Replacer) (string, error
 const bearer = "Bearer "
 
 // keyFor returns the key of the token for a call, with what it is made of.
-func (c *OAuth) keyFor(ctx context.Context, repl *caddy.Replacer) (key tokenclient.CacheKey, form url.Values, caller *Caller, err error) {
+func (c *OAuth) keyFor(ctx context.Context, repl *caddy.Replacer) (key tokenclient.CacheKey, form url.Values, caller *site.Caller, err error) {
 	subject := ""
 	if c.ForCaller() {
-		if caller = CallerOf(ctx); caller == nil {
+		if caller = site.CallerOf(ctx); caller == nil {
 			return key, nil, nil, &CallError{Kind: tools.Unauthorized, Message: "it needs the caller's access token, and the request has none that agent_auth has verified: log in with an access token (an API key cannot be exchanged)"}
 		}
-		subject = caller.subject()
+		subject = caller.Key()
 	}
 	form, hash := c.form, c.formHash
 	if form == nil {
@@ -326,7 +327,7 @@ func (c *OAuth) Rejected(ctx context.Context, repl *caddy.Replacer, value string
 }
 
 // explain returns the error as a CallError if it is not the operator's.
-func (c *OAuth) explain(ctx context.Context, err error, caller *Caller) error {
+func (c *OAuth) explain(ctx context.Context, err error, caller *site.Caller) error {
 	failed, ok := errors.AsType[*tokenclient.Error](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) && context.Cause(ctx) == context.Canceled: //nolint:errorlint // the cause is not wrapped
@@ -343,7 +344,7 @@ func (c *OAuth) explain(ctx context.Context, err error, caller *Caller) error {
 	switch failed.Code {
 	case "invalid_grant":
 		message := "the authorization server does not accept the caller's token for it (invalid_grant); log in again"
-		if len(failed.Numbers) == 0 && !slices.Contains(caller.aud, c.ClientID) {
+		if len(failed.Numbers) == 0 && !slices.Contains(caller.Audience(), c.ClientID) {
 			message += ". If that does not help, the claim aud of the token may have to name the gateway's client as well"
 		}
 		return &CallError{Kind: tools.Unauthorized, err: err, Message: message}

@@ -2,6 +2,7 @@ package agentset
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -127,12 +128,12 @@ func (n *Names) add(op *Operation, own bool) {
 	} else {
 		n.other[name] = append(n.other[name], op)
 	}
-	qualified := op.Toolset.Qualifier() + "." + name
+	qualified := qualifier(op.Toolset) + "." + name
 	n.qualified[qualified] = append(n.qualified[qualified], op)
 	for _, before := range [...]string{op.Tool.Unshaped.Name, op.Tool.Unshaped.Former} {
 		if before != "" && before != op.Tool.Name {
 			before = oagent.KebabName(before)
-			n.renamed[before], n.renamed[op.Toolset.Qualifier()+"."+before] = op, op
+			n.renamed[before], n.renamed[qualifier(op.Toolset)+"."+before] = op, op
 		}
 	}
 }
@@ -162,4 +163,10 @@ func (n *Names) nameOperations(owners map[string]string) {
 		}
 	}
 	n.all = slices.Sorted(maps.Keys(names))
+}
+
+// qualifier returns the name of a toolset in the form in which it precedes the names of its tools.
+func qualifier(t *app.Toolset) string {
+	name := t.Key.ShownName()
+	return oagent.KebabName(strings.TrimSuffix(name, path.Ext(name)))
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 // CallChain finds the handlers that the tool calls of hosted agents pass. No request of a client
 // carries these calls, so that there are no next handlers to continue with.
 type CallChain struct {
 	at       []position
-	site     app.Site
+	site     site.Site
 	siteName string
 }
 
@@ -26,7 +26,7 @@ func CallChainOf(ctx caddy.Context) *CallChain {
 	if at == nil {
 		return nil
 	}
-	return &CallChain{at: at, site: app.SiteOf(ctx), siteName: SiteName(ctx)}
+	return &CallChain{at: at, site: site.At(ctx), siteName: SiteName(ctx)}
 }
 
 // Hosts returns the hosts that the routes around the handler match, in the order of the configuration; none for
@@ -39,7 +39,7 @@ func (c *CallChain) Hosts() (hosts []string) {
 }
 
 // Site returns the site of the handler.
-func (c *CallChain) Site() app.Site { return c.site }
+func (c *CallChain) Site() site.Site { return c.site }
 
 // SiteName returns the name of the site of the handler, for the log of recent calls. See SiteName.
 func (c *CallChain) SiteName() string { return c.siteName }

@@ -12,12 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"github.com/caddyserver/caddy/v2/modules/caddytls"
 	"go.uber.org/zap"
-
-	"github.com/fairwayhq/fairway/caddymodule/auth"
 )
 
 // WarnIfOpen logs a warning if no handler before the endpoint authenticates its callers, and its tool calls carry
@@ -149,8 +146,11 @@ func anyHandlerAuthenticates(route *caddyhttp.Route, path string) bool {
 // handlerAuthenticates reports whether a handler authenticates requests for the path.
 func handlerAuthenticates(handler any, path string) bool {
 	switch h := handler.(type) {
-	case *auth.Handler:
-		return !h.Optional && !matchesCall(&h.Exempt, path)
+	case interface {
+		Anonymous() (bool, *caddyhttp.MatchPath)
+	}: // agent_auth
+		all, paths := h.Anonymous()
+		return !all && !matchesCall(paths, path)
 	case *caddyauth.Authentication:
 		return true
 	case *reverseproxy.Handler: // forward_auth
@@ -170,19 +170,15 @@ func rawHandlerAuthenticates(raw json.RawMessage, path string) bool {
 
 // decodeHandler returns a handler that is not provisioned. It returns nil for handlers that no check looks at.
 func decodeHandler(raw json.RawMessage) (handler any) {
-	switch handlerName(raw) {
-	case "agent_auth":
-		handler = new(auth.Handler)
-	case "authentication":
-		handler = new(caddyauth.Authentication)
-	case "headers":
-		handler = new(headers.Handler)
-	case "reverse_proxy":
-		handler = new(reverseproxy.Handler)
-	case "subroute":
-		handler = new(caddyhttp.Subroute)
+	name := handlerName(raw)
+	if !slices.Contains([]string{"agent_auth", "authentication", "headers", "reverse_proxy", "subroute"}, name) {
+		return nil
 	}
-	if handler == nil || json.Unmarshal(raw, handler) != nil {
+	info, err := caddy.GetModule("http.handlers." + name)
+	if err != nil {
+		return nil
+	}
+	if handler = info.New(); json.Unmarshal(raw, handler) != nil {
 		return nil
 	}
 	return handler

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 func init() {
@@ -33,11 +34,11 @@ func (Last) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Han
 
 // Provision tries the endpoints, if this is the last server.
 func (Last) Provision(ctx caddy.Context) error {
-	agents, err := ctx.App("agents")
+	agents, err := app.Of(ctx)
 	if err != nil {
 		return err
 	}
-	return registryOf(agents.(*app.App)).try(agents.(*app.App))
+	return registryOf(agents).try(agents)
 }
 
 // tryLater adds Last to the servers.
@@ -66,7 +67,11 @@ func (r *registry) try(agents *app.App) error {
 		}
 	}
 	if !r.named { // a named route can have an oagent that is not provisioned yet
-		if err := app.CheckAgents(agents); err != nil {
+		checked, ok, err := site.Find[interface{ Check() error }](agents.Site)
+		if ok && err == nil {
+			err = checked.Check()
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 // registry has the endpoints and the oagent handlers of one configuration, in the order in which they are
@@ -21,11 +22,11 @@ type registry struct {
 	warned  map[any]bool                 // handlers that a warning has named
 }
 
-// registryKey is the key of registry in app.Share.
+// registryKey is the key of registry in site.Share.
 type registryKey struct{}
 
 func registryOf(agents *app.App) *registry {
-	return app.Share(agents, registryKey{}, func() *registry { return &registry{warned: make(map[any]bool)} })
+	return site.Share(agents.Site, registryKey{}, func() *registry { return &registry{warned: make(map[any]bool)} })
 }
 
 // checkReached returns an error if another endpoint responds to all requests that would reach the endpoint.

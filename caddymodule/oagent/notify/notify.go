@@ -21,7 +21,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -133,7 +132,7 @@ type Options struct {
 // Service sends the notices about the pending reviews and the runs of a site's agents to each Notifier that wants them.
 type Service struct {
 	options    Options
-	pace       app.ReviewPace
+	pace       review.Pace
 	dispatcher *lease.Dispatcher // its lanes are the Notifiers, so that a slow one does not delay others
 }
 
@@ -146,7 +145,7 @@ func New(options Options) *Service {
 }
 
 // Start begins to send notices.
-func (s *Service) Start(pace app.ReviewPace) {
+func (s *Service) Start(pace review.Pace) {
 	if s == nil {
 		return
 	}

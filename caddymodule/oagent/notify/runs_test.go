@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 )
@@ -85,7 +85,7 @@ func startService(t *testing.T, st store.Store, logger *zap.Logger, notifiers ..
 		Outbox: func(context.Context) (*run.Outbox, error) { return run.NewOutbox(st, ""), nil },
 		Store:  func(context.Context) (store.Store, error) { return st, nil },
 	})
-	s.Start(app.ReviewPace{ScanInterval: 50 * time.Millisecond, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond})
+	s.Start(review.Pace{ScanInterval: 50 * time.Millisecond, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond})
 	t.Cleanup(s.Stop)
 	return s
 }

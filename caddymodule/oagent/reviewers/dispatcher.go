@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -28,7 +27,7 @@ const (
 // that other nodes or an earlier configuration have left by polling. Its lanes are the names of the agents.
 
 // Start begins to ask agents about reviews. It does nothing if no agent has a program and none is hosted.
-func (s *Service) Start(pace app.ReviewPace) {
+func (s *Service) Start(pace review.Pace) {
 	if s.options.Host == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(s.agents)), s.HasProgram) {
 		return
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // maxAnswer is the maximum size of a program's response, in bytes.
@@ -31,7 +31,7 @@ func newTransport() *http.Transport {
 }
 
 // Target implements Asker.
-func (a *Program) Target() string { return app.RedactURL(a.url) }
+func (a *Program) Target() string { return text.RedactURL(a.url) }
 
 // Ask implements Asker. The error contains no credentials, and nothing of the question or the response.
 func (a *Program) Ask(ctx context.Context, question *Question) (*Answer, error) {

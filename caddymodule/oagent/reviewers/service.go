@@ -30,7 +30,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/calltrace"
@@ -65,7 +64,7 @@ type Options struct {
 type Service struct {
 	options    Options
 	agents     map[string]*Agent // by name
-	pace       app.ReviewPace
+	pace       review.Pace
 	dispatcher atomic.Pointer[lease.Dispatcher] // nil if no program is called
 }
 

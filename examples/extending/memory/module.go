@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -38,13 +38,13 @@ func (m *Memory) Provision(caddy.Context) error {
 	return nil
 }
 
-// Key implements app.StoreModule. All configurations use the same memory.
+// Key implements stores.StoreModule. All configurations use the same memory.
 func (*Memory) Key() string { return "" }
 
-// Shared implements app.StoreModule. No other node can read this memory.
+// Shared implements stores.StoreModule. No other node can read this memory.
 func (*Memory) Shared() bool { return false }
 
-// Open implements app.StoreModule. records.go has the store.
+// Open implements stores.StoreModule. records.go has the store.
 func (m *Memory) Open(options store.Options) (store.Store, error) {
 	return newRecords(options, m.MaxRecords), nil
 }
@@ -65,7 +65,7 @@ func (m *Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) (err error) {
 
 // Interface guards
 var (
-	_ app.StoreModule       = (*Memory)(nil)
+	_ stores.StoreModule       = (*Memory)(nil)
 	_ caddy.Provisioner     = (*Memory)(nil)
 	_ caddyfile.Unmarshaler = (*Memory)(nil)
 )

@@ -9,7 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 // The directives test_user, test_pace and test_panic are handlers for tests.
@@ -49,11 +50,15 @@ func (testPace) CaddyModule() caddy.ModuleInfo {
 }
 
 func (testPace) Provision(ctx caddy.Context) error {
-	agents, err := ctx.App("agents")
+	agents, err := site.Of(ctx)
 	if err != nil {
 		return err
 	}
-	agents.(*app.App).ReviewPace = app.ReviewPace{ScanInterval: 50 * time.Millisecond, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond}
+	guards, _, err := site.Find[interface{ SetPace(review.Pace) }](agents)
+	if err != nil {
+		return err
+	}
+	guards.SetPace(review.Pace{ScanInterval: 50 * time.Millisecond, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond})
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -56,14 +56,14 @@ func (m Metrics) Await(line string) {
 }
 
 // Archived returns the entries of the audit archive in DIR/audit.jsonl.
-func Archived(s *Site) (entries []archive.Entry) {
+func Archived(s *Site) (entries []audit.Entry) {
 	s.T.Helper()
 	content, err := os.ReadFile(filepath.Join(s.Dir, "audit.jsonl"))
 	if err != nil && !os.IsNotExist(err) {
 		s.T.Fatal(err)
 	}
 	for line := range strings.Lines(string(content)) {
-		var e archive.Entry
+		var e audit.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			s.T.Fatalf("%s: %v", line, err)
 		}

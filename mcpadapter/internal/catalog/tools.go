@@ -60,7 +60,7 @@ func (o *Options) appendTool(dst []byte, tool *tools.Tool, v protocol.Revision) 
 		dst = strictjson.AppendString(append(dst, `,"title":`...), tool.Definition.Title)
 	}
 	dst = strictjson.AppendString(append(dst, `,"description":`...), tool.Definition.Description)
-	dst = elicit.AppendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
+	dst = tool.AppendVisibleSchema(append(dst, `,"inputSchema":`...))
 	if tool.Foreign != nil {
 		return append(o.appendExecution(appendForeign(dst, tool, v), tool, v), '}')
 	}

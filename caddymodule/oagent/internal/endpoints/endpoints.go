@@ -27,7 +27,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
@@ -143,7 +142,7 @@ func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint 
 // authenticated calls page for an authenticated user. Other users get the same error whether
 // the resource exists or not.
 func (q *request) authenticated(page func()) {
-	if q.user = q.options.User(q.r); q.user.ID == "" && !app.IsAuditor(q.r.Context()) {
+	if q.user = q.options.User(q.r); q.user.ID == "" && !isAuditor(q.r.Context()) {
 		q.problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
 		return
 	}
@@ -295,7 +294,7 @@ func (q *request) limit(query url.Values, preset, most int64) (int64, bool) {
 }
 
 func (q *request) isAuditor() bool {
-	return route.UserOf(q.r).IsIn(q.options.Auditors) || app.IsAuditor(q.r.Context())
+	return route.UserOf(q.r).IsIn(q.options.Auditors) || isAuditor(q.r.Context())
 }
 
 // identityOf returns the groups and claims of a user if the user sends the request, nil otherwise.

@@ -1,0 +1,108 @@
+package commands
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// Widths of the columns of a call. The reason has the rest of the line.
+const (
+	outcomeWidth  = 14
+	toolWidth     = 20
+	durationWidth = 6
+	userWidth     = 10
+)
+
+// Formats of the time of a call.
+const (
+	onlyTime    = "15:04:05"
+	dateAndTime = "01-02 15:04"
+)
+
+// timeLayout returns the format of the time of a call in a list that may have calls of several days.
+func timeLayout(at, now time.Time) string {
+	if at.Local().Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return onlyTime
+	}
+	return dateAndTime
+}
+
+// callLine returns a call as one line. Encoded is its JSON. Layout and width are those of the time.
+func (t Terminal) callLine(encoded []byte, c *calllog.Call, layout string, width int) string {
+	if t.JSON {
+		return string(escaped(encoded)) + "\n"
+	}
+	return t.Line(
+		Cell{Text: c.Ended.Local().Format(layout), Width: width},
+		Cell{Text: c.Outcome, Width: outcomeWidth, Color: colorOf(c.Outcome)},
+		Cell{Text: cmp.Or(c.Tool, "(unknown tool)"), Width: toolWidth},
+		Cell{Text: duration(c.Took), Width: durationWidth, Right: true},
+		Cell{Text: cmp.Or(c.User, calllog.Anonymous), Width: userWidth},
+		Cell{Text: t.details(c)},
+	)
+}
+
+// details returns why a call failed, and with Wide the other fields.
+func (t Terminal) details(c *calllog.Call) string {
+	text := strings.TrimPrefix(c.Reason, "invalid arguments for "+c.Tool+": ") // the line has the tool
+	if !t.Wide {
+		return text
+	}
+	if c.Status != 0 {
+		text = fmt.Sprintf("status=%d %s", c.Status, text)
+	}
+	for _, field := range []struct{ name, value string }{
+		{"agent", c.Agent}, {"protocol", c.Protocol}, {"toolset", c.Toolset}, {"trace", c.Trace}, {"node", c.Node}, {"arguments", string(c.Arguments)},
+	} {
+		if field.value != "" {
+			text += " " + field.name + "=" + field.value
+		}
+	}
+	return text
+}
+
+// duration returns milliseconds as a text of at most 6 characters, such as 0.4ms, 12ms, 1.0s or 7m20s.
+func duration(milliseconds float64) string {
+	switch took := time.Duration(milliseconds * float64(time.Millisecond)); {
+	case milliseconds < 10:
+		return fmt.Sprintf("%.1fms", milliseconds)
+	case milliseconds < 1000:
+		return fmt.Sprintf("%.0fms", milliseconds)
+	case took < time.Minute:
+		return fmt.Sprintf("%.1fs", took.Seconds())
+	case took < time.Hour:
+		return fmt.Sprintf("%dm%02ds", took/time.Minute, took%time.Minute/time.Second)
+	default:
+		return Age(took)
+	}
+}
+
+// Age returns a duration in its largest unit, such as 12s, 5m, 3h or 2d.
+func Age(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= unit.length {
+			return fmt.Sprintf("%d%s", d/unit.length, unit.name)
+		}
+	}
+	return fmt.Sprintf("%ds", max(d, 0)/time.Second)
+}
+
+// colorOf returns the color of an outcome: red for a fault of the gateway or the API.
+func colorOf(outcome string) string {
+	switch tools.FailureKind(outcome) {
+	case tools.OutcomeOK, tools.OutcomeReplayed:
+		return Green
+	case tools.Failed, tools.Unreachable, tools.TimedOut, tools.Internal, tools.Unreadable, tools.TooLarge, tools.Unanswered:
+		return Red
+	}
+	return Yellow
+}

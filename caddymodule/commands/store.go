@@ -1,0 +1,212 @@
+package commands
+
+import (
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/store/embedded"
+)
+
+func init() {
+	caddy.RegisterModule(new(adminStore))
+}
+
+// Paths of the admin endpoint.
+const (
+	backupPath = "/agents/store/backup"
+	reportPath = "/agents/store/report"
+)
+
+// adminStore serves the embedded store on Caddy's admin endpoint:
+//
+//	GET /agents/store/backup  a backup
+//	GET /agents/store/report  checks the store, and returns an embedded.Report
+type adminStore struct{ admin }
+
+// CaddyModule returns the Caddy module information.
+func (*adminStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.agents_store", New: func() caddy.Module { return new(adminStore) }}
+}
+
+// Routes returns the routes of the admin endpoint.
+func (a *adminStore) Routes() []caddy.AdminRoute {
+	route := func(path string, serve func(w http.ResponseWriter, r *http.Request, s *embedded.Store) error) caddy.AdminRoute {
+		return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			if err := a.check(r, http.MethodGet); err != nil {
+				return err
+			}
+			opened, err := a.app.OpenStore(r.Context())
+			if s, ok := opened.(*embedded.Store); ok {
+				err = serve(w, r, s)
+			} else if err == nil {
+				err = errors.New("this is for store bolt: the tools of the server back up, check and measure a store that nodes share")
+			}
+			if err != nil {
+				return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+			}
+			return nil
+		})}
+	}
+	return []caddy.AdminRoute{
+		route(backupPath, func(w http.ResponseWriter, r *http.Request, s *embedded.Store) error {
+			w.Header().Set("Content-Type", "application/gzip")
+			return s.Backup(r.Context(), w) // if it ends early, the client notices that the end of the file is missing
+		}),
+		route(reportPath, func(w http.ResponseWriter, r *http.Request, s *embedded.Store) error {
+			report, err := s.Report(r.Context())
+			if err != nil {
+				return err
+			}
+			return respond(w, report)
+		}),
+	}
+}
+
+// StoreCommand returns the command `caddy agents store`.
+func StoreCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "store", Short: "Backs up, restores and checks the embedded store"}
+	backup := &cobra.Command{
+		Use:   "backup FILE [--address <admin>]",
+		Short: "Writes a backup of the store of a running Caddy",
+		Long: `
+Writes all records to a file with mode 0600, while Caddy goes on. The file is a store
+file compressed by gzip. It is checked before it replaces an existing file.
+`,
+		Example: "  caddy agents store backup fairway.db.gz",
+		Args:    cobra.ExactArgs(1),
+	}
+	backup.RunE = RunE(func(flags caddycmd.Flags) error { return writeBackup(backup, flags.Arg(0)) })
+	check := &cobra.Command{
+		Use:     "check [FILE] [--address <admin>]",
+		Aliases: []string{"stats"},
+		Short:   "Checks a store, and prints what it has",
+		Long: `
+Checks the structure and the checksums of the store of a running Caddy, or of a store file
+that no process uses. Prints the records and bytes of each kind of key, and of the owners
+with the most bytes, the limits, and the sizes of the files. stats is the same command.
+`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	check.RunE = RunE(func(flags caddycmd.Flags) (err error) {
+		r := new(embedded.Report)
+		if name := flags.Arg(0); name != "" {
+			r, err = embedded.Check(name)
+		} else {
+			err = Admin(check, reportPath, nil, nil, r)
+		}
+		if err == nil {
+			printReport(check.OutOrStdout(), r)
+		}
+		return err
+	})
+	restore := &cobra.Command{
+		Use:   "restore FILE [--store <file>] [--replace]",
+		Short: "Makes the store of a stopped Caddy from a backup",
+		Long: `
+Checks the backup and makes the store file. Caddy must not run. If there are records
+already, this fails, or renames the old files with --replace. If FILE is -, the backup
+is read from standard input.
+`,
+		Example: "  caddy agents store restore fairway.db.gz --replace",
+		Args:    cobra.ExactArgs(1),
+	}
+	restore.Flags().String("store", "", "The file of store bolt (default: fairway/store.db in Caddy's data directory)")
+	restore.Flags().Bool("replace", false, "Rename the files of an existing store")
+	restore.RunE = RunE(func(flags caddycmd.Flags) error {
+		path := cmp.Or(flags.String("store"), filepath.Join(caddy.AppDataDir(), "fairway", "store.db"))
+		return restoreStore(restore, flags.Arg(0), path, flags.Bool("replace"))
+	})
+	AddressFlag(backup)
+	AddressFlag(check)
+	cmd.AddCommand(backup, check, restore)
+	RequireSubcommand(cmd)
+	return cmd
+}
+
+// writeBackup writes a backup to a new file beside name, checks its checksum, and renames it.
+func writeBackup(cmd *cobra.Command, name string) error {
+	response, err := adminRequest(cmd.Context(), cmd.Flag("address").Value.String(), http.MethodGet, backupPath, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // it has been renamed, unless there was an error
+	packed, err := gzip.NewReader(io.TeeReader(response.Body, file))
+	if err == nil {
+		_, err = io.Copy(io.Discard, packed) //nolint:gosec // Caddy is the operator's own
+	}
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("receiving the backup: %w", err)
+	}
+	return os.Rename(file.Name(), name)
+}
+
+func restoreStore(cmd *cobra.Command, name, path string, replace bool) error {
+	backup := cmd.InOrStdin()
+	if name != standardInput {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		backup = file
+	}
+	r, old, err := embedded.Restore(backup, path, replace)
+	if errors.Is(err, embedded.ErrNotEmpty) {
+		return fmt.Errorf("%w: add --replace to rename its files", err)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s has %d records\n", path, r.Records)
+	if old != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "the store that was there is %s\n", old)
+	}
+	return nil
+}
+
+// printReport prints what a store has.
+func printReport(w io.Writer, r *embedded.Report) {
+	size := func(n int64) string { return humanize.IBytes(uint64(n)) }
+	line := func(name string, s embedded.Size) {
+		fmt.Fprintf(w, "%-28s %8d records %10s\n", name, s.Records, size(s.Bytes))
+	}
+	fmt.Fprintf(w, "The store is intact: file %s, log %s with %d pending writes, %d log entries.\n", size(r.File), size(r.Log), r.Pending, r.Entries)
+	if r.Records > r.Expired {
+		fmt.Fprintf(w, "%d records have expired. The next expires at %s.\n", r.Expired, r.Oldest.Format(time.RFC3339))
+	}
+	line("all", embedded.Size{Records: r.Records, Bytes: r.Bytes})
+	if r.MaxRecords > 0 {
+		line("limit", embedded.Size{Records: r.MaxRecords, Bytes: r.MaxBytes})
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
+		line("kind "+kind, r.Kinds[kind])
+	}
+	for _, owner := range r.Owners {
+		line(cmp.Or(string(owner.Owner), "gateway"), owner.Size)
+	}
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner = (*adminStore)(nil)
+	_ caddy.AdminRouter = (*adminStore)(nil)
+)

@@ -1,0 +1,158 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+func init() {
+	caddy.RegisterModule(new(adminUsers))
+}
+
+// Paths of the admin endpoint.
+const (
+	exportPath = "/agents/users/export"
+	erasePath  = "/agents/users/erase"
+	logoutPath = "/agents/users/logout"
+)
+
+// adminUsers serves the data about users on Caddy's admin endpoint:
+//
+//	GET  /agents/users/export?user=<id>  everything about a user, as a JSON object
+//	POST /agents/users/erase?user=<id>   deletes it, and returns the number of records
+//	POST /agents/users/logout?user=<id>  ends the user's sessions, and returns their number
+//
+// The audit archive is not part of it.
+type adminUsers struct{ admin }
+
+// CaddyModule returns the Caddy module information.
+func (*adminUsers) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.agents_users", New: func() caddy.Module { return new(adminUsers) }}
+}
+
+// Routes returns the routes of the admin endpoint.
+func (a *adminUsers) Routes() []caddy.AdminRoute {
+	route := func(path, method string, find func(r *http.Request, user string) (any, error)) caddy.AdminRoute {
+		return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			if err := a.check(r, method); err != nil {
+				return err
+			}
+			user := r.URL.Query().Get("user")
+			if user == "" {
+				return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("user is missing: add ?user=<id>")}
+			}
+			content, err := find(r, user)
+			if err != nil {
+				return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+			}
+			return respond(w, content)
+		})}
+	}
+	return []caddy.AdminRoute{
+		route(exportPath, http.MethodGet, func(r *http.Request, user string) (any, error) { return a.app.Users.Export(r.Context(), user) }),
+		route(erasePath, http.MethodPost, func(r *http.Request, user string) (any, error) { return a.app.Users.Erase(r.Context(), user) }),
+		route(logoutPath, http.MethodPost, func(r *http.Request, user string) (any, error) { return a.app.Users.LogOut(r.Context(), user) }),
+	}
+}
+
+// UserCommand returns the command `caddy agents user`.
+func UserCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "user", Short: "Exports or erases what is stored about a user, or logs the user out"}
+	export := &cobra.Command{
+		Use:   "export ID [--address <admin>]",
+		Short: "Prints everything that is stored about a user, as JSON",
+		Long: `
+Prints what the store of a running Caddy has about a user: Engagements and their
+records, reviews, runs, sessions and connections, without tokens and secrets.
+`,
+		Example: "  caddy agents user export ada > ada.json",
+		Args:    cobra.ExactArgs(1),
+	}
+	export.RunE = RunE(func(flags caddycmd.Flags) error {
+		body, err := requestUser(flags, http.MethodGet, exportPath)
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(body)
+		return err
+	})
+	erase := &cobra.Command{
+		Use:   "erase ID --yes [--address <admin>]",
+		Short: "Deletes everything that is stored about a user",
+		Long: `
+Deletes what caddy agents user export prints, except decisions of the user about
+calls of others, and prints the number of records. The audit archive, access logs and
+metrics are not changed. This cannot be undone.
+`,
+		Example: "  caddy agents user erase ada --yes",
+		Args:    cobra.ExactArgs(1),
+	}
+	erase.RunE = RunE(func(flags caddycmd.Flags) error {
+		if !flags.Bool("yes") {
+			return fmt.Errorf("nothing was deleted: add --yes to delete everything about the user %q", flags.Arg(0))
+		}
+		return deleteOfUser(cmd.OutOrStdout(), flags, erasePath)
+	})
+	erase.Flags().Bool("yes", false, "Delete without asking")
+	logout := &cobra.Command{
+		Use:   "logout ID [--address <admin>]",
+		Short: "Ends the sessions of a user",
+		Long: `
+Ends the sessions of a user of agent_login, on all nodes: browsers at the console, and
+refresh tokens of clients. Prints their number. Access tokens that clients have already
+work until they expire (token_lifetime).
+`,
+		Example: "  caddy agents user logout ada",
+		Args:    cobra.ExactArgs(1),
+	}
+	logout.RunE = RunE(func(flags caddycmd.Flags) error { return deleteOfUser(cmd.OutOrStdout(), flags, logoutPath) })
+	for _, sub := range []*cobra.Command{export, erase, logout} {
+		sub.Flags().String("address", "", "Address of the admin endpoint (default: Caddy's)")
+	}
+	cmd.AddCommand(export, erase, logout)
+	RequireSubcommand(cmd)
+	return cmd
+}
+
+// deleteOfUser deletes records of the user of the command line, and prints their number by kind.
+func deleteOfUser(out io.Writer, flags caddycmd.Flags, path string) error {
+	body, err := requestUser(flags, http.MethodPost, path)
+	if err != nil {
+		return err
+	}
+	var counts map[string]int
+	if err := json.Unmarshal(body, &counts); err != nil {
+		return fmt.Errorf("the response is not that of the admin endpoint: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(out, "%s: %d\n", name, counts[name])
+	}
+	return nil
+}
+
+// requestUser sends a request about the user of the command line to the admin endpoint.
+func requestUser(flags caddycmd.Flags, method, path string) ([]byte, error) {
+	response, err := adminRequest(context.Background(), flags.String("address"), method, path+"?"+url.Values{"user": {flags.Arg(0)}}.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body) // Caddy is the operator's own
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner = (*adminUsers)(nil)
+	_ caddy.AdminRouter = (*adminUsers)(nil)
+)
