@@ -2,7 +2,6 @@ package mcpadapter
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -117,7 +116,7 @@ func locationHeader(raw jsontext.Value) string {
 			continue
 		}
 		if m.kind == '"' {
-			value = asciiString(strictjson.Text(value))
+			value = strictjson.AppendASCII(nil, strictjson.AppendString(nil, strictjson.Text(value)))
 		}
 		place.Add(m.name, value)
 	}
@@ -125,22 +124,4 @@ func locationHeader(raw jsontext.Value) string {
 		return ""
 	}
 	return string(place.Close())
-}
-
-// asciiString returns value as a JSON string with all non-ASCII characters escaped.
-func asciiString(value string) jsontext.Value {
-	quoted := strictjson.AppendString(nil, value)
-	b := make([]byte, 0, len(quoted))
-	for _, r := range string(quoted) {
-		switch {
-		case r < 0x80:
-			b = append(b, byte(r))
-		case r < 0x10000:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		default:
-			r -= 0x10000
-			b = fmt.Appendf(b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		}
-	}
-	return b
 }

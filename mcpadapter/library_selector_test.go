@@ -49,7 +49,7 @@ paths:
 		{"resources: tag changes", ""},
 		{"resources: operation list_station", "list_stations"},
 		{"resources: path /sations", "/stations"},
-		{"resources: method PUT", ""},
+		{"resources: method PUT", "GET"},
 		{"app ui://a/a.html list_station", "list_stations"},
 		{"app ui://a/a.html zzzzzzzzzzzz", ""},
 	}

@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
@@ -31,9 +32,10 @@ func listTools(q *request, w *response) *protocol.Fault {
 	return nil
 }
 
-// write writes one page of a list. Unlike tools/list, the other lists are short or change without a
-// reload, so they are encoded for each request.
-func (l listRequest) write(items []listed) *protocol.Fault {
+// writeList writes one page of the entries that the access token allows. Unlike tools/list, the other lists are short or
+// change without a reload, so they are encoded for each request.
+func writeList[T listed](l listRequest, all []T) *protocol.Fault {
+	items := slices.DeleteFunc(slices.Clone(all), T.IsDenied)
 	var encoded []byte
 	ends := make([]int, len(items))
 	for i, item := range items {
@@ -88,6 +90,7 @@ func (l listRequest) startsOf(ends []int) []int {
 
 // listed is an entry of a list.
 type listed interface {
+	IsDenied() bool
 	AppendTo(dst []byte, v protocol.Revision) []byte
 }
 

@@ -19,13 +19,7 @@ import (
 // listPrompts serves prompts/list.
 func listPrompts(q *request, w *response) *protocol.Fault {
 	c := q.catalog()
-	var items []listed
-	for _, p := range c.Index().Prompts {
-		if !p.Denied {
-			items = append(items, p)
-		}
-	}
-	return listRequest{q, w, "prompts", c}.write(items)
+	return writeList(listRequest{q, w, "prompts", c}, c.Index().Prompts)
 }
 
 // getPrompt serves prompts/get.

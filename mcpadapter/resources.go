@@ -27,25 +27,13 @@ const resourceNotFound = -32002
 // listResources serves resources/list. Files in folders come last, as they currently exist.
 func listResources(q *request, w *response) *protocol.Fault {
 	c := q.catalog()
-	all := slices.Concat(c.Index().Resources, c.Index().FilesInFolders(time.Now()))
-	return listRequest{q, w, "resources", c}.writeEntries(all)
+	return writeList(listRequest{q, w, "resources", c}, slices.Concat(c.Index().Resources, c.Index().FilesInFolders(time.Now())))
 }
 
 // listTemplates serves resources/templates/list.
 func listTemplates(q *request, w *response) *protocol.Fault {
 	c := q.catalog()
-	return listRequest{q, w, "resourceTemplates", c}.writeEntries(c.Index().Templates)
-}
-
-// writeEntries writes one page of resources.
-func (l listRequest) writeEntries(all []*library.Entry) *protocol.Fault {
-	items := make([]listed, 0, len(all))
-	for _, r := range all {
-		if !r.Denied {
-			items = append(items, r)
-		}
-	}
-	return l.write(items)
+	return writeList(listRequest{q, w, "resourceTemplates", c}, c.Index().Templates)
 }
 
 // readResource serves resources/read.

@@ -1,8 +1,11 @@
 package mcpadapter
 
 import (
+	"slices"
+
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -14,13 +17,7 @@ func listSkills(q *request, w *response) *protocol.Fault {
 	if len(all) == 0 {
 		return unknownMethod("skills/list", q.version)
 	}
-	items := make([]listed, 0, len(all))
-	for _, e := range all {
-		if !e.Denied {
-			items = append(items, e)
-		}
-	}
-	return listRequest{q, w, "skills", c}.write(items)
+	return writeList(listRequest{q, w, "skills", c}, all)
 }
 
 // getSkill serves skills/get.
@@ -68,14 +65,8 @@ func readDirectory(q *request, w *response) *protocol.Fault {
 	if len(children) == 0 {
 		return protocol.BadParams("%s is not a directory; directories are the folders of skills, without a slash at the end", text.Cut(uri, 4*text.MaxQuoted))
 	}
-	items := make([]listed, 0, len(children))
-	for _, r := range children {
-		if !r.Denied {
-			items = append(items, r)
-		}
-	}
-	if len(items) == 0 {
+	if !slices.ContainsFunc(children, func(r *library.Entry) bool { return !r.Denied }) {
 		return checkSkill(q, uri, children[0].Scopes, children[0].Tool)
 	}
-	return listRequest{q, w, "resources", c}.write(items)
+	return writeList(listRequest{q, w, "resources", c}, children)
 }

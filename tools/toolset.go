@@ -132,10 +132,13 @@ func SelectTools(selectors []build.Selector) (func(*Tool) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(t *Tool) bool {
-		operation := openapi.Operation{ID: t.Definition.OperationID, Method: t.Plan.Method, Path: t.Plan.Path, Template: t.Plan.Template, Tags: t.Definition.Tags}
-		return chosen.Matches(build.Candidate{Operation: &operation, Tool: t.Name})
-	}, nil
+	return func(t *Tool) bool { return chosen.Matches(t.Candidate()) }, nil
+}
+
+// Candidate returns the operation of the tool as selectors see it.
+func (t *Tool) Candidate() build.Candidate {
+	operation := openapi.Operation{ID: t.Definition.OperationID, Method: t.Plan.Method, Path: t.Plan.Path, Template: t.Plan.Template, Tags: t.Definition.Tags}
+	return build.Candidate{Operation: &operation, Tool: t.Name, Former: t.Unshaped.Former}
 }
 
 // Brief reports whether lists show only some of the tools (see Listing).

@@ -61,11 +61,14 @@ func DidYouMean(unknown string, known []string) string {
 }
 
 // Positive reads a whole number of 1 or more.
-func (b *Block) Positive(to *int) error {
+func (b *Block) Positive(to *int) error { return b.whole(to, 1, "not a whole number of 1 or more") }
+
+// whole reads a whole number that is at least that. Wrong is the error for others.
+func (b *Block) whole(to *int, least int, wrong string) error {
 	return b.Value(func(source string) error {
 		n, err := strconv.Atoi(source)
-		if err != nil || n <= 0 {
-			return errors.New("not a whole number of 1 or more")
+		if err != nil || n < least {
+			return errors.New(wrong)
 		}
 		*to = n
 		return nil
@@ -243,16 +246,7 @@ func (b *Block) SizeOrOff(to *int64) error {
 }
 
 // Count reads a whole number of 0 or more.
-func (b *Block) Count(to *int) error {
-	return b.Value(func(source string) error {
-		n, err := strconv.Atoi(source)
-		if err != nil || n < 0 {
-			return errors.New("not a whole number")
-		}
-		*to = n
-		return nil
-	})
-}
+func (b *Block) Count(to *int) error { return b.whole(to, 0, "not a whole number") }
 
 // Duration reads a duration such as 30s or 1d; "off" is -1.
 func (b *Block) Duration(to *caddy.Duration) error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -106,14 +105,9 @@ func readCertificates(files []string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, path := range files {
 		path = caddy.NewReplacer().ReplaceAll(path, "")
-		file, err := os.Open(path)
+		pem, err := buffer.ReadFile(path, maxCertificates)
 		if err != nil {
 			return nil, fmt.Errorf("trusted_ca: %w", err)
-		}
-		pem, err := buffer.ReadLimited(file, maxCertificates)
-		_ = file.Close()
-		if err != nil {
-			return nil, fmt.Errorf("trusted_ca: reading %s: %w", path, err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("trusted_ca: %s has no certificate in PEM form", path)

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -191,7 +189,7 @@ func (k *libraryWatcher) readPrompts(ctx context.Context) (changed bool, err err
 	prompts, err := library.ReadPrompts(snapshot.Data, func(name string) ([]byte, error) {
 		folder := filepath.Dir(k.source.Location())
 		files = append(files, filepath.Join(folder, filepath.FromSlash(name)))
-		return readInFolder(folder, name)
+		return library.ReadInFolder(folder, name, maxPromptMedia)
 	})
 	k.snapshot = snapshot.Keep(files)
 	if err != nil {
@@ -199,32 +197,6 @@ func (k *libraryWatcher) readPrompts(ctx context.Context) (changed bool, err err
 	}
 	k.options.Prompts = prompts
 	return true, nil
-}
-
-// readInFolder reads a file that must be inside the folder.
-func readInFolder(folder, name string) ([]byte, error) {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	info, err := root.Stat(filepath.FromSlash(name))
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
-	}
-	file, err := root.Open(filepath.FromSlash(name))
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := buffer.ReadLimited(file, maxPromptMedia)
-	if errors.Is(err, buffer.ErrTooLarge) {
-		return nil, fmt.Errorf("is larger than the limit of %d bytes", maxPromptMedia)
-	}
-	return content, err
 }
 
 // documentObserver returns a function to call when a document has changed. It notifies clients

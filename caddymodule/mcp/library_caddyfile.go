@@ -88,15 +88,8 @@ func (l *Library) check() error {
 // unmarshalResource reads the arguments and the block of resource.
 func (l *Library) unmarshalResource(b *directive.Block) error {
 	var r library.Resource
-	arguments := b.RemainingArgs()
-	if len(arguments) != 2 {
+	if !b.AllArgs(&r.URI, &r.File) {
 		return b.Err("resource needs a URI and a file, as in: resource docs:///fares fares.md")
-	}
-	r.URI, r.File = arguments[0], arguments[1]
-	for _, other := range l.Resources {
-		if other.URI == r.URI {
-			return b.Errf("resource %s is given twice", r.URI)
-		}
 	}
 	inner := directive.NewBlock(b.Dispenser)
 	err := inner.Read("resource", directive.Options{
@@ -164,15 +157,9 @@ func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) er
 
 // unmarshalApp reads the arguments and the block of app.
 func (l *Library) unmarshalApp(b *directive.Block) error {
-	arguments := b.RemainingArgs()
-	if len(arguments) != 2 {
+	var a library.App
+	if !b.AllArgs(&a.URI, &a.File) {
 		return b.Err("app needs a URI and a file, as in: app ui://trips/board.html board.html")
-	}
-	a := library.App{URI: arguments[0], File: arguments[1]}
-	for _, other := range l.Apps {
-		if other.URI == a.URI {
-			return b.Errf("app %s is given twice", a.URI)
-		}
 	}
 	inner := directive.NewBlock(b.Dispenser)
 	if err := inner.Read("app", appOptions(inner, &a)); err != nil {
@@ -228,17 +215,15 @@ var errHint = errors.New("hint needs user_agent or location, and the name of a h
 
 // readHint reads a hint and its header.
 func readHint(b *directive.Block, hints *library.Hints) error {
-	arguments := b.RemainingArgs()
-	if len(arguments) != 2 {
-		return b.WrapErr(errHint)
-	}
-	to := map[string]*string{"user_agent": &hints.UserAgent, "location": &hints.Location}[arguments[0]]
+	var hint, header string
+	complete := b.AllArgs(&hint, &header)
+	to := map[string]*string{"user_agent": &hints.UserAgent, "location": &hints.Location}[hint]
 	switch {
-	case to == nil:
+	case !complete || to == nil:
 		return b.WrapErr(errHint)
 	case *to != "":
-		return b.Errf("hint %s is given twice", arguments[0])
+		return b.Errf("hint %s is given twice", hint)
 	}
-	*to = arguments[1]
+	*to = header
 	return nil
 }

@@ -28,11 +28,9 @@ type SkillDirectory struct {
 // readSkills reads the arguments and the block of skills.
 func readSkills(b *directive.Block, all *[]SkillDirectory) error {
 	var s SkillDirectory
-	arguments := b.RemainingArgs()
-	if len(arguments) != 1 {
+	if !b.AllArgs(&s.Path) {
 		return b.Err("skills needs the directory that has the folders of the skills, as in: skills ./skills")
 	}
-	s.Path = arguments[0]
 	if slices.ContainsFunc(*all, func(other SkillDirectory) bool { return other.Path == s.Path }) {
 		return b.Errf("skills %s is given twice", s.Path)
 	}

@@ -56,64 +56,68 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	offline, err := stripListeners(raw)
+	offline, err := loadOffline(raw, false)
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := caddy.ProvisionContext(offline.config)
+	selected, err := selectEndpoint(mcpEndpointsOf(offline.http), flags.String("site"), flags.String("path"))
+	if err != nil {
+		return nil, errors.Join(err, offline.agents.Cleanup())
+	}
+	kept, err := site.Get[*keptcalls.Section](offline.agents)
+	if err != nil {
+		return nil, errors.Join(err, offline.agents.Cleanup())
+	}
+	kept.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
+	return &offlineSite{
+		agents: offline.agents, server: offline.http.Servers[selected.server], mcp: selected.mcp, header: header, query: query,
+		target: selected.url(offline.secure[selected.server], flags.String("site"), flags.String("path")),
+	}, offline.agents.Start()
+}
+
+// offlineApps are the apps of a configuration that is loaded without side effects. Nothing is started.
+type offlineApps struct {
+	agents *site.App
+	http   *caddyhttp.App
+	secure map[string]bool // by server name: whether its clients would use TLS
+}
+
+// loadOffline loads the apps of a configuration without the parts that stripListeners removes. If quiet, only errors are logged.
+func loadOffline(raw []byte, quiet bool) (*offlineApps, error) {
+	config, secure, err := stripListeners(raw)
+	if err != nil {
+		return nil, err
+	}
+	if quiet {
+		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{caddy.DefaultLoggerName: {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
+	}
+	ctx, err := caddy.ProvisionContext(config)
 	if err != nil {
 		return nil, fmt.Errorf("loading the configuration: %w", err)
 	}
-	s := &offlineSite{header: header, query: query}
-	if s.agents, err = appOf[*site.App](ctx, "agents"); err != nil {
+	agents, err := ctx.App("agents")
+	if err != nil {
 		return nil, err
 	}
-	sites, err := appOf[*caddyhttp.App](ctx, "http")
+	offline := &offlineApps{agents: agents.(*site.App), secure: secure}
+	sites, err := ctx.App("http")
 	if err != nil {
-		return nil, errors.Join(err, s.agents.Cleanup())
+		return nil, errors.Join(err, offline.agents.Cleanup())
 	}
-	selected, err := selectEndpoint(mcpEndpointsOf(sites), flags.String("site"), flags.String("path"))
-	if err != nil {
-		return nil, errors.Join(err, s.agents.Cleanup())
-	}
-	s.server, s.mcp = sites.Servers[selected.server], selected.mcp
-	s.target = selected.url(offline.secure[selected.server], flags.String("site"), flags.String("path"))
-	kept, err := site.Get[*keptcalls.Section](s.agents)
-	if err != nil {
-		return nil, errors.Join(err, s.agents.Cleanup())
-	}
-	kept.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
-	return s, s.agents.Start()
-}
-
-// appOf returns the app of the configuration with the given name.
-func appOf[T caddy.App](ctx caddy.Context, name string) (agents T, err error) {
-	loaded, err := ctx.App(name)
-	if err != nil {
-		return agents, err
-	}
-	agents, ok := loaded.(T)
-	if !ok {
-		return agents, fmt.Errorf("the app %s is a %T", name, loaded)
-	}
-	return agents, nil
+	offline.http = sites.(*caddyhttp.App)
+	return offline, nil
 }
 
 // close releases the documents. Resources of other modules are released when the process ends.
 func (s *offlineSite) close() { _ = s.agents.Cleanup() }
 
-// offlineConfig is a configuration without side effects.
-type offlineConfig struct {
-	config *caddy.Config
-	secure map[string]bool // by server name: whether its clients would use TLS
-}
-
-// stripListeners removes the parts of a configuration that listen, write files or open connections
-// when it is loaded: the admin endpoint, listeners, certificates and log files.
-func stripListeners(raw []byte) (offline offlineConfig, err error) {
-	config := new(caddy.Config)
+// stripListeners returns a configuration without the parts that listen, write files or open connections
+// when it is loaded: the admin endpoint, listeners, certificates and log files. Secure has the servers, by name, whose
+// clients would use TLS.
+func stripListeners(raw []byte) (config *caddy.Config, secure map[string]bool, err error) {
+	config = new(caddy.Config)
 	if err := json.Unmarshal(raw, config); err != nil {
-		return offline, fmt.Errorf("reading the configuration: %w", err)
+		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	persist := false
 	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: &persist}}
@@ -124,85 +128,54 @@ func stripListeners(raw []byte) (offline offlineConfig, err error) {
 	delete(config.AppsRaw, "pki")
 
 	if config.AppsRaw["http"] == nil {
-		return offline, errors.New("the configuration has no HTTP site, so it has no MCP endpoint")
+		return nil, nil, errors.New("the configuration has no HTTP site, so it has no MCP endpoint")
 	}
-	var agents map[string]json.RawMessage
-	servers := make(map[string]map[string]json.RawMessage)
-	if err := json.Unmarshal(config.AppsRaw["http"], &agents); err != nil {
-		return offline, fmt.Errorf("reading the configuration of the http app: %w", err)
+	var sites caddyhttp.App
+	if err := caddy.StrictUnmarshalJSON(config.AppsRaw["http"], &sites); err != nil {
+		return nil, nil, fmt.Errorf("reading the configuration of the http app: %w", err)
 	}
-	if agents["servers"] != nil {
-		if err := json.Unmarshal(agents["servers"], &servers); err != nil {
-			return offline, fmt.Errorf("reading the configuration of the http servers: %w", err)
-		}
-	}
-	offline.secure = make(map[string]bool, len(servers))
-	for name, server := range servers {
+	secure = make(map[string]bool, len(sites.Servers))
+	for name, server := range sites.Servers {
 		if server == nil {
-			return offline, fmt.Errorf("the http server %q is null", name)
+			return nil, nil, fmt.Errorf("the http server %q is null", name)
 		}
-		offline.secure[name] = isSecure(server)
-		for _, member := range []string{"listen_protocols", "listener_wrappers", "packet_conn_wrappers", "tls_connection_policies"} {
-			delete(server, member)
+		if server.AutoHTTPS == nil {
+			server.AutoHTTPS = new(caddyhttp.AutoHTTPSConfig)
 		}
-		https := new(caddyhttp.AutoHTTPSConfig)
-		_ = json.Unmarshal(server["automatic_https"], https)
-		server["automatic_https"], _ = json.Marshal(caddyhttp.AutoHTTPSConfig{Disabled: true, Skip: https.Skip}) // cannot fail
-	}
-	if agents["servers"], err = json.Marshal(servers); err != nil {
-		return offline, err
-	}
-	if config.AppsRaw["http"], err = json.Marshal(agents); err != nil {
-		return offline, err
+		isSecure := func(address string) bool { return !strings.HasSuffix(address, ":80") }
+		secure[name] = len(server.TLSConnPolicies) > 0 || !server.AutoHTTPS.Disabled && slices.ContainsFunc(server.Listen, isSecure)
+		server.AutoHTTPS = &caddyhttp.AutoHTTPSConfig{Disabled: true, Skip: server.AutoHTTPS.Skip}
+		server.ListenProtocols, server.ListenerWrappersRaw, server.PacketConnWrappersRaw, server.TLSConnPolicies = nil, nil, nil, nil
 	}
 	if config.AppsRaw["agents"] == nil {
 		config.AppsRaw["agents"] = json.RawMessage(`{}`)
 	}
-	offline.config = config
-	return offline, nil
+	config.AppsRaw["http"], err = json.Marshal(&sites)
+	return config, secure, err
 }
 
 // redirectLogs redirects all logs to standard error, except discarded ones. The log files belong
 // to the Caddy process that runs the configuration.
 func redirectLogs(config *caddy.Config) {
-	if config.Logging == nil {
-		return
-	}
-	logs := make([]*caddy.BaseLog, 0, len(config.Logging.Logs)+1)
-	if config.Logging.Sink != nil {
-		logs = append(logs, &config.Logging.Sink.BaseLog)
-	}
-	for _, log := range config.Logging.Logs {
-		if log != nil {
-			logs = append(logs, &log.BaseLog)
-		}
-	}
-	for _, log := range logs {
+	redirect := func(log *caddy.BaseLog) {
 		var writer struct {
 			Output string `json:"output"`
 		}
-		if json.Unmarshal(log.WriterRaw, &writer) == nil && writer.Output == "discard" {
-			continue
+		if json.Unmarshal(log.WriterRaw, &writer) != nil || writer.Output != "discard" {
+			log.WriterRaw, log.CoreRaw = json.RawMessage(`{"output":"stderr"}`), nil
 		}
-		log.WriterRaw = json.RawMessage(`{"output":"stderr"}`)
-		log.CoreRaw = nil
 	}
-}
-
-// isSecure reports whether clients of a server use TLS.
-func isSecure(server map[string]json.RawMessage) bool {
-	if policies := string(server["tls_connection_policies"]); policies != "" && policies != "null" {
-		return true
+	if config.Logging == nil {
+		return
 	}
-	var https struct {
-		Disable bool `json:"disable"`
+	if config.Logging.Sink != nil {
+		redirect(&config.Logging.Sink.BaseLog)
 	}
-	_ = json.Unmarshal(server["automatic_https"], &https)
-	var listen []string
-	_ = json.Unmarshal(server["listen"], &listen)
-	return !https.Disable && slices.ContainsFunc(listen, func(address string) bool {
-		return !strings.HasSuffix(address, ":80")
-	})
+	for _, log := range config.Logging.Logs {
+		if log != nil {
+			redirect(&log.BaseLog)
+		}
+	}
 }
 
 // headerFlag reads the headers that the flags add to each request.

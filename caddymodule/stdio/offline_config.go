@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,13 +73,17 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 		return nil, err
 	}
 	type members map[string]any
+	port, transport := "80", members{"protocol": "http"}
+	if u.Scheme == "https" {
+		port, transport["tls"] = "443", members{"server_name": u.Hostname()}
+	}
 	handlers := []any{
 		members{"handler": "mcp", "path": flags.String("path"), "document": toolset},
 		members{
 			"handler":   "reverse_proxy",
-			"upstreams": []any{members{"dial": dialAddress(u)}},
+			"upstreams": []any{members{"dial": net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))}},
 			"headers":   members{"request": members{"set": members{"Host": []string{u.Host}}}},
-			"transport": upstreamTransport(u),
+			"transport": transport,
 		},
 	}
 	return json.Marshal(members{"apps": members{"http": members{"servers": members{"stdio": members{
@@ -102,26 +107,4 @@ func parseUpstream(text string) (*url.URL, error) {
 		return nil, errors.New("it must not have braces")
 	}
 	return u, nil
-}
-
-// dialAddress returns the host and port of the upstream.
-func dialAddress(u *url.URL) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
-		port = "443"
-	default:
-		port = "80"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
-
-// upstreamTransport returns the configuration of reverse_proxy's transport for the upstream.
-func upstreamTransport(u *url.URL) map[string]any {
-	transport := map[string]any{"protocol": "http"}
-	if u.Scheme == "https" {
-		transport["tls"] = map[string]any{"server_name": u.Hostname()}
-	}
-	return transport
 }

@@ -8,7 +8,7 @@ import (
 // TestStripListeners wants nothing left of a configuration that listens, stores or writes
 // to where others do.
 func TestStripListeners(t *testing.T) {
-	quiet, err := stripListeners([]byte(`{
+	config, secure, err := stripListeners([]byte(`{
 		"admin":{"listen":"localhost:2019","identity":{"identifiers":["a"]},"config":{"load":{"module":"http","url":"http://a"}}},
 		"logging":{"sink":{"writer":{"output":"stdout"}},"logs":{
 			"default":{"writer":{"output":"stdout"},"encoder":{"format":"console"}},
@@ -25,7 +25,6 @@ func TestStripListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := quiet.config
 	admin := config.Admin
 	if got, want := [...]bool{admin.Disabled, *admin.Config.Persist}, [...]bool{true, false}; got != want {
 		t.Errorf("admin: disabled, persists: got %t, want %t", got, want)
@@ -55,10 +54,10 @@ func TestStripListeners(t *testing.T) {
 	if err := json.Unmarshal(config.AppsRaw["http"], &app); err != nil || app.GracePeriod != 1 || app.Servers["secure"]["routes"] == nil {
 		t.Errorf("http: %s: %v", config.AppsRaw["http"], err)
 	}
-	for name, secure := range map[string]bool{"secure": true, "policies": true, "plain": false, "disabled": false} {
+	for name, want := range map[string]bool{"secure": true, "policies": true, "plain": false, "disabled": false} {
 		server := app.Servers[name]
-		if quiet.secure[name] != secure {
-			t.Errorf("server %s: secure %t, want %t", name, quiet.secure[name], secure)
+		if secure[name] != want {
+			t.Errorf("server %s: secure %t, want %t", name, secure[name], want)
 		}
 		if https := string(server["automatic_https"]); https != `{"disable":true}` || server["listen"] == nil {
 			t.Errorf(`server %s: got the automatic HTTPS %s at %s, want {"disable":true} and an address`, name, https, server["listen"])
@@ -71,7 +70,7 @@ func TestStripListeners(t *testing.T) {
 
 func TestStripListeners_rejects(t *testing.T) {
 	for _, config := range []string{`{}`, `[]`, `{"apps":{}}`, `{"apps":{"http":[]}}`, `{"apps":{"http":{"servers":[]}}}`, `{"apps":{"http":{"servers":{"a":null}}}}`, `null`} {
-		if _, err := stripListeners([]byte(config)); err == nil {
+		if _, _, err := stripListeners([]byte(config)); err == nil {
 			t.Errorf("%s is taken", config)
 		}
 	}

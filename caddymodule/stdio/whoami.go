@@ -26,7 +26,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/commands"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
@@ -146,29 +145,16 @@ func explainToken(cmd *cobra.Command, flags caddycmd.Flags) (*whoami, error) {
 	if err != nil {
 		return nil, err
 	}
-	offline, err := stripListeners(raw)
+	offline, err := loadOffline(raw, true)
 	if err != nil {
 		return nil, err
 	}
-	offline.config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{caddy.DefaultLoggerName: {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
-	provisioned, err := caddy.ProvisionContext(offline.config)
-	if err != nil {
-		return nil, fmt.Errorf("loading the configuration: %w", err)
-	}
-	agents, err := appOf[*site.App](provisioned, "agents")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = agents.Cleanup() }()
-	sites, err := appOf[*caddyhttp.App](provisioned, "http")
-	if err != nil {
-		return nil, err
-	}
+	defer func() { _ = offline.agents.Cleanup() }()
 	ctx, cancel := context.WithTimeout(cmd.Context(), commands.MaxWait)
 	defer cancel()
 	found := new(whoami)
-	for _, e := range endpointsOf(sites) {
-		server, secure := sites.Servers[e.server], offline.secure[e.server]
+	for _, e := range endpointsOf(offline.http) {
+		server, secure := offline.http.Servers[e.server], offline.secure[e.server]
 		for n := 1; ; n++ {
 			r := e.request(ctx, server, secure)
 			handler := authOf(server, r, n)

@@ -8,7 +8,9 @@ package buffer
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync"
 )
 
@@ -120,6 +122,20 @@ func (b *Buffer) ReadAll(source io.Reader, limit int64) error {
 			return err
 		}
 	}
+}
+
+// ReadFile returns the content of a file, which may be a pipe. If it has more than limit bytes, it returns ErrTooLarge.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := ReadLimited(file, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return content, nil
 }
 
 // ReadLimited returns all bytes of source. If there are more than limit, it returns ErrTooLarge.

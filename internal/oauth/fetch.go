@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -69,17 +68,12 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 
 // readKeyFile reads a key set from a file.
 func readKeyFile(path string) (*keySet, error) {
-	file, err := os.Open(path)
+	document, err := buffer.ReadFile(path, maxDocument)
+	if errors.Is(err, buffer.ErrTooLarge) {
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxDocument)
+	}
 	if err != nil {
 		return nil, err
-	}
-	defer file.Close()
-	document, err := buffer.ReadLimited(file, maxDocument)
-	switch {
-	case errors.Is(err, buffer.ErrTooLarge):
-		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxDocument)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	keys, err := parseKeys(document)
 	if err != nil {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -134,21 +135,13 @@ func (o *Options) setDefaults() error {
 	if o.Leeway > MaxLeeway {
 		return fmt.Errorf("leeway %s is more than the maximum of %s", o.Leeway, MaxLeeway)
 	}
-	o.Leeway = orDefault(o.Leeway, DefaultLeeway)
+	o.Leeway = cmp.Or(o.Leeway, DefaultLeeway)
 	o.Leeway = max(o.Leeway, 0)
-	o.Refresh = orDefault(o.Refresh, DefaultRefresh)
-	o.MinRefetch = orDefault(o.MinRefetch, DefaultMinRefetch)
-	o.MaxStale = orDefault(o.MaxStale, DefaultMaxStale)
-	o.MaxWait = orDefault(o.MaxWait, DefaultMaxWait)
+	o.Refresh = cmp.Or(o.Refresh, DefaultRefresh)
+	o.MinRefetch = cmp.Or(o.MinRefetch, DefaultMinRefetch)
+	o.MaxStale = cmp.Or(o.MaxStale, DefaultMaxStale)
+	o.MaxWait = cmp.Or(o.MaxWait, DefaultMaxWait)
 	return nil
-}
-
-// orDefault returns d, or otherwise if d is 0.
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // A Verifier verifies access tokens. It is safe for concurrent use.

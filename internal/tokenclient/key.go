@@ -17,7 +17,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -126,7 +125,7 @@ func (k *Key) signer() (jose.Signer, error) {
 		options.WithHeader("x5t", base64.RawURLEncoding.EncodeToString(old[:]))
 		return k.newSigner(jose.JSONWebKey{Key: pair.PrivateKey, KeyID: k.ID}, jose.PS256, options)
 	}
-	text, err := readKeyFile(k.File)
+	text, err := buffer.ReadFile(k.File, maxKeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -166,13 +165,13 @@ func (k *Key) newSigner(key jose.JSONWebKey, forRSA jose.SignatureAlgorithm, opt
 
 // pair returns the certificate and its key.
 func (k *Key) pair() (tls.Certificate, error) {
-	certificate, err := readKeyFile(k.Certificate)
+	certificate, err := buffer.ReadFile(k.Certificate, maxKeyFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	private := certificate
 	if k.File != "" {
-		if private, err = readKeyFile(k.File); err != nil {
+		if private, err = buffer.ReadFile(k.File, maxKeyFile); err != nil {
 			return tls.Certificate{}, err
 		}
 	}
@@ -194,17 +193,4 @@ func parsePrivate(der []byte) (crypto.PrivateKey, error) {
 		return key, nil
 	}
 	return nil, errors.New("the PEM block is not a private key that is not encrypted")
-}
-
-func readKeyFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := buffer.ReadLimited(file, maxKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return text, nil
 }

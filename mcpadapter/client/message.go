@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // Methods of MCP that this package uses itself.
@@ -70,12 +71,7 @@ func (e *Error) Error() string {
 
 // Append appends the error as a JSON object.
 func (e *Error) Append(dst []byte) []byte {
-	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
-	dst = strictjson.AppendString(append(dst, `,"message":`...), e.Message)
-	if e.Data != nil {
-		dst = append(append(dst, `,"data":`...), e.Data...)
-	}
-	return append(dst, '}')
+	return (&protocol.Fault{Code: e.Code, Message: e.Message, Data: e.Data}).AppendTo(dst)
 }
 
 // StatusError is an HTTP response that is no JSON-RPC message.

@@ -2,14 +2,13 @@ package library
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
@@ -85,12 +84,13 @@ func (l *Library) addApps() error {
 			title:       app.Title,
 			description: app.Description,
 			Mime:        AppType,
-			meta:        app.pageMeta(),
 			size:        -1,
 			file:        &file{path: app.File, limit: l.options.MaxFile},
 		}
 		older := page
-		older.uri, older.Mime, older.meta = app.skybridge(), skybridgeType, app.skybridgeMeta()
+		older.uri, older.Mime = app.skybridge(), skybridgeType
+		meta := app.extension().appMeta(true)
+		page.meta, older.meta = meta[0], meta[1]
 		l.resources = append(l.resources, &page, &older)
 		for _, tool := range app.Tools {
 			if other := l.apps[tool]; other != nil {
@@ -151,97 +151,70 @@ func (a *App) skybridge() string {
 	return strings.TrimSuffix(a.URI, extension) + ".skybridge" + extension
 }
 
-// pageMeta returns _meta of the page for MCP Apps (UI Resource Format).
-func (a *App) pageMeta() jsontext.Value {
-	var ui strictjson.ObjectBuilder
-	if csp := a.policy("connectDomains", "resourceDomains", "frameDomains"); csp != nil {
-		ui.Add("csp", csp)
+// extension returns what the x-mcp of an operation would declare for the app: the same members of _meta.
+func (a *App) extension() extension {
+	exposed := "private"
+	if slices.Contains(a.Visibility, "model") {
+		exposed = "public"
 	}
-	if a.Domain != "" {
-		ui.Add("domain", strictjson.AppendString(nil, a.Domain))
+	if len(a.Visibility) == 0 {
+		exposed = ""
 	}
-	if a.PrefersBorder != nil {
-		ui.Add("prefersBorder", strictjson.Boolean(*a.PrefersBorder))
+	encoded, err := json.Marshal(map[string]any{
+		"ui": appUI{a.URI, a.Visibility, a.policy("connectDomains", "resourceDomains", "frameDomains"), a.Domain, a.PrefersBorder},
+		"openai": appOpenAI{
+			a.skybridge(), a.Invoking, a.Invoked, a.WidgetAccessible, exposed,
+			a.Description, a.PrefersBorder, a.policy("connect_domains", "resource_domains", "frame_domains"), a.Domain,
+		},
+	})
+	if err != nil {
+		panic(err) // cannot happen: the types have nothing but texts and booleans
 	}
-	if len(ui) == 0 {
-		return nil
-	}
-	var meta strictjson.ObjectBuilder
-	meta.Add("ui", ui.Close())
-	return meta.Close()
+	return encoded
 }
 
-// skybridgeMeta returns _meta of the page for the Apps SDK (Resource Definition).
-func (a *App) skybridgeMeta() jsontext.Value {
-	var meta strictjson.ObjectBuilder
-	if a.Description != "" {
-		meta.Add("openai/widgetDescription", strictjson.AppendString(nil, a.Description))
-	}
-	if a.PrefersBorder != nil {
-		meta.Add("openai/widgetPrefersBorder", strictjson.Boolean(*a.PrefersBorder))
-	}
-	if csp := a.policy("connect_domains", "resource_domains", "frame_domains"); csp != nil {
-		meta.Add("openai/widgetCSP", csp)
-	}
-	if a.Domain != "" {
-		meta.Add("openai/widgetDomain", strictjson.AppendString(nil, a.Domain))
-	}
-	if len(meta) == 0 {
-		return nil
-	}
-	return meta.Close()
+// appUI are the members for MCP Apps.
+type appUI struct {
+	ResourceURI   string              `json:"resourceUri"`
+	Visibility    []string            `json:"visibility,omitempty"`
+	CSP           map[string][]string `json:"csp,omitempty"`
+	Domain        string              `json:"domain,omitempty"`
+	PrefersBorder *bool               `json:"prefersBorder,omitempty"`
 }
 
-// policy returns the allowed origins as a JSON object, or nil if no origins are configured. The
-// first two members are always present, because the Apps SDK requires both.
-func (a *App) policy(connect, resource, frame string) []byte {
+// appOpenAI are the members for the Apps SDK.
+type appOpenAI struct {
+	OutputTemplate    string              `json:"outputTemplate"`
+	Invoking          string              `json:"toolInvocation/invoking,omitempty"`
+	Invoked           string              `json:"toolInvocation/invoked,omitempty"`
+	WidgetAccessible  bool                `json:"widgetAccessible,omitempty"`
+	Visibility        string              `json:"visibility,omitempty"`
+	WidgetDescription string              `json:"widgetDescription,omitempty"`
+	PrefersBorder     *bool               `json:"widgetPrefersBorder,omitempty"`
+	CSP               map[string][]string `json:"widgetCSP,omitempty"`
+	Domain            string              `json:"widgetDomain,omitempty"`
+}
+
+// policy returns the allowed origins, or nil if no origins are configured. The first two members are always present,
+// because the Apps SDK requires both.
+func (a *App) policy(connect, resource, frame string) map[string][]string {
 	if len(a.ConnectDomains)+len(a.ResourceDomains)+len(a.FrameDomains) == 0 {
 		return nil
 	}
-	var csp strictjson.ObjectBuilder
-	csp.Add(connect, strictjson.AppendStrings(nil, a.ConnectDomains))
-	csp.Add(resource, strictjson.AppendStrings(nil, a.ResourceDomains))
+	csp := map[string][]string{connect: append([]string{}, a.ConnectDomains...), resource: append([]string{}, a.ResourceDomains...)}
 	if len(a.FrameDomains) > 0 {
-		csp.Add(frame, strictjson.AppendStrings(nil, a.FrameDomains))
+		csp[frame] = a.FrameDomains
 	}
-	return csp.Close()
-}
-
-// addTo adds the members that link a tool to its app to the tool's _meta.
-func (a *App) addTo(meta *strictjson.ObjectBuilder) {
-	var ui strictjson.ObjectBuilder
-	ui.Add("resourceUri", strictjson.AppendString(nil, a.URI))
-	if len(a.Visibility) > 0 {
-		ui.Add("visibility", strictjson.AppendStrings(nil, a.Visibility))
-	}
-	meta.Add("ui", ui.Close())
-	meta.Add("openai/outputTemplate", strictjson.AppendString(nil, a.skybridge()))
-	if a.Invoking != "" {
-		meta.Add("openai/toolInvocation/invoking", strictjson.AppendString(nil, a.Invoking))
-	}
-	if a.Invoked != "" {
-		meta.Add("openai/toolInvocation/invoked", strictjson.AppendString(nil, a.Invoked))
-	}
-	if a.WidgetAccessible {
-		meta.Add("openai/widgetAccessible", strictjson.Boolean(true))
-	}
-	if len(a.Visibility) > 0 {
-		public := "private"
-		if slices.Contains(a.Visibility, "model") {
-			public = "public"
-		}
-		meta.Add("openai/visibility", strictjson.AppendString(nil, public))
-	}
+	return csp
 }
 
 // AddToolMeta adds the members of a tool's _meta that come from its app or from x-mcp.
 func (l *Library) AddToolMeta(meta *strictjson.ObjectBuilder, tool *tools.Tool) {
+	e := readExtension(tool.MCP, silent)
 	if app := l.apps[tool.Name]; app != nil {
-		app.addTo(meta)
-		return
+		e = app.extension()
 	}
-	e := readExtension(tool.MCP)
-	for walk := strictjson.Into(jsontext.Value(e.appMeta(false).Close())); walk.Next(); {
-		meta.Add(strictjson.Text(walk.Name), walk.Value)
+	for _, part := range e.appMeta(false) {
+		addMembers(meta, part, nil)
 	}
 }

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,13 +28,6 @@ type rule struct {
 
 // A ruleset maps the known members of an object to their rules.
 type ruleset map[string]rule
-
-// takes reports whether a member is used. Unknown members are passed on unchecked, because hosts may
-// know them.
-func (s ruleset) takes(name string, value jsontext.Value) bool {
-	r, known := s[name]
-	return !known || r.fits(value)
-}
 
 func ofKinds(want string, kinds ...jsontext.Kind) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool { return slices.Contains(kinds, v.Kind()) }}
@@ -154,15 +148,13 @@ func (s *Index) extensionWarnings() (warnings []tools.Warning) {
 		warnings = append(warnings, tools.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
 	}
 	for _, document := range s.tools.Parts() {
-		documentRules.check("", document.MCP, warn)
+		documentRules.read("", document.MCP, warn)
 	}
 	for _, tool := range s.tools.Tools() {
-		if tool.MCP == nil {
-			continue
+		if tool.MCP != nil {
+			where = tool.Plan.Method + " " + tool.Plan.Path
+			s.checkApp(tool, readExtension(tool.MCP, warn), warn)
 		}
-		where = tool.Plan.Method + " " + tool.Plan.Path
-		operationRules.check("", tool.MCP, warn)
-		s.checkApp(tool, warn)
 	}
 	return warnings
 }
@@ -170,34 +162,43 @@ func (s *Index) extensionWarnings() (warnings []tools.Warning) {
 // A warner adds a warning.
 type warner func(format string, args ...any)
 
-// check warns about members that break their rules and about unknown members. path is the location
-// of the object, ending in a dot, or "".
-func (s ruleset) check(path string, object jsontext.Value, warn warner) {
+// silent is the warner of readers that only need what can be used.
+func silent(string, ...any) {}
+
+// read returns the members of an object that can be used, and warns about the others. path is the location of the
+// object, ending in a dot, or "".
+func (s ruleset) read(path string, object jsontext.Value, warn warner) jsontext.Value {
+	passOn := path == "ui." || path == "openai." // unknown members, because hosts may know them
+	seen := make(map[string]bool)
+	var usable strictjson.ObjectBuilder
 	for walk := strictjson.Into(object); walk.Next(); {
 		name := strictjson.Text(walk.Name)
-		r, known := s[strings.TrimPrefix(name, s.prefix(path))]
-		if !known {
-			s.unknown(path, name, warn)
-			continue
+		if path == "openai." {
+			name = strings.TrimPrefix(name, openaiPrefix)
 		}
-		r.check(path+name, walk.Value, warn)
+		r, known := s[name]
+		value := walk.Value
+		if known {
+			value = r.read(path+name, value, warn)
+		} else {
+			s.warnUnknown(path, name, passOn, warn)
+		}
+		switch {
+		case value == nil || !known && !passOn:
+		case seen[name]:
+			warn("ignored the second %s: the key is given twice", path+name)
+		default:
+			seen[name] = true
+			usable.Add(name, value)
+		}
 	}
+	return usable.Close()
 }
 
-// prefix returns the optional prefix of member names at the path.
-func (s ruleset) prefix(path string) string {
-	if path == "openai." {
-		return openaiPrefix
-	}
-	return ""
-}
-
-// unknown warns about an unknown member. Unknown members of ui and openai are passed on, so they
-// cause a warning only if they look like a misspelling.
-func (s ruleset) unknown(path, name string, warn warner) {
+// warnUnknown warns about an unknown member. One that is passed on causes a warning only if it looks like a misspelling.
+func (s ruleset) warnUnknown(path, name string, passedOn bool, warn warner) {
 	names := slices.Sorted(maps.Keys(s))
-	near := text.Nearest(strings.TrimPrefix(name, s.prefix(path)), slices.Values(names))
-	passedOn := path == "ui." || path == "openai."
+	near := text.Nearest(name, slices.Values(names))
 	where := text.Cut(path+name, text.MaxQuoted)
 	switch {
 	case near != "" && passedOn:
@@ -209,32 +210,29 @@ func (s ruleset) unknown(path, name string, warn warner) {
 	}
 }
 
-func (r rule) check(path string, value jsontext.Value, warn warner) {
-	if !r.fits(value) {
+// read returns what can be used of a value, nil for nothing, and warns about the rest.
+func (r rule) read(path string, value jsontext.Value, warn warner) jsontext.Value {
+	switch {
+	case !r.fits(value):
 		warn("ignored %s: it must be %s, not %s", text.Cut(path, text.MaxQuoted), r.want, shown(value))
-		return
+		return nil
+	case r.members != nil && value.Kind() == '{':
+		return r.members.read(path+".", value, warn)
+	case r.items == nil:
+		return value
 	}
-	if r.members != nil {
-		r.members.check(path+".", value, warn)
-	}
-	if r.items != nil {
-		i := 0
-		for walk := strictjson.Into(value); walk.Next(); i++ {
-			if i == r.maxItems {
-				warn("ignored the items of %s after the first %d", text.Cut(path, text.MaxQuoted), r.maxItems)
-				break
-			}
-			r.items.check(path+"["+strconv.Itoa(i)+"]", walk.Value, warn)
+	var usable [][]byte
+	i := 0
+	for walk := strictjson.Into(value); walk.Next(); i++ {
+		if i == r.maxItems {
+			warn("ignored the items of %s after the first %d", text.Cut(path, text.MaxQuoted), r.maxItems)
+			break
+		}
+		if item := r.items.read(path+"["+strconv.Itoa(i)+"]", walk.Value, warn); item != nil {
+			usable = append(usable, item)
 		}
 	}
-}
-
-// metaName returns the name in _meta of a member of ui or openai.
-func metaName(prefix, name string) string {
-	if prefix == "" {
-		return "ui"
-	}
-	return prefix + name
+	return slices.Concat([]byte("["), bytes.Join(usable, []byte(",")), []byte("]"))
 }
 
 // shown returns a value as messages quote it.
@@ -243,42 +241,4 @@ func shown(value jsontext.Value) string {
 		return string(value)
 	}
 	return strictjson.KindName(value.Kind())
-}
-
-// checkApp warns about the following members of ui and openai:
-//
-//   - members for a tool, if the operation is not a tool
-//   - members for a page, if the operation is not a page
-//   - URIs of pages that do not exist
-//   - members that are given twice, or that the configuration overrides
-func (s *Index) checkApp(tool *tools.Tool, warn warner) {
-	e := readExtension(tool.MCP)
-	own := s.byTool[tool]
-	given := make(map[string]bool)
-	look := func(path, prefix string, object jsontext.Value, rules ruleset, ofPage map[string]bool) {
-		for walk := strictjson.Into(object); walk.Next(); {
-			name := strings.TrimPrefix(strictjson.Text(walk.Name), prefix)
-			app := s.library.apps[tool.Name]
-			switch {
-			case !rules.takes(name, walk.Value): // check has already warned
-			case given[path+name]:
-				warn("ignored the second %s: the key is given twice", path+name)
-			case ofPage[name] && (own == nil || !own.isPage()):
-				warn("ignored %s: it applies to the page of an app; give the operation a resource whose uri begins with ui://", path+name)
-			case ofPage[name] && strictjson.HasMember(strictjson.MemberOf(e.resource, "_meta"), metaName(prefix, name)):
-				warn("ignored %s: _meta of the resource already has it", path+name)
-			case !ofPage[name] && e.hidden:
-				warn("ignored %s: it applies to a tool, and the operation has tool: false", path+name)
-			case !ofPage[name] && app != nil:
-				warn("ignored %s: the configuration gives the tool the app %s", path+name, app.URI)
-			case name == "resourceUri" || name == "outputTemplate":
-				if _, found := s.Find(strictjson.Text(walk.Value)); !found {
-					warn("%s: unknown resource %s", path+name, text.Cut(strictjson.Text(walk.Value), text.MaxQuoted))
-				}
-			}
-			given[path+name] = true
-		}
-	}
-	look("ui.", "", e.ui, uiRules, uiOfPage)
-	look("openai.", openaiPrefix, e.openai, openaiRules, openaiOfPage)
 }

@@ -79,6 +79,11 @@ func (f *file) read() ([]byte, error) {
 	return content.B, err
 }
 
+// ReadInFolder returns a file that must be inside the folder, with at most limit bytes.
+func ReadInFolder(folder, name string, limit int64) ([]byte, error) {
+	return (&file{path: filepath.FromSlash(name), limit: limit, root: folder}).read()
+}
+
 // stamp returns the version of the file: its size and modification time. ok is false if the version
 // is unknown.
 func (f *file) stamp() (string, bool) {

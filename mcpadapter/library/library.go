@@ -4,8 +4,8 @@
 // A Library is made of files, folders and options of the configuration (library.go, file.go, apps.go,
 // prompt_file.go). An Index adds what the OpenAPI document of a toolset declares in x-mcp
 // (extension.go, resource_operation.go, prompt_operation.go): it finds a resource by its URI and a
-// prompt by its name, and it collects warnings (extension_rules.go, selector.go). Polls limits how
-// often watched resources of an API are checked for changes (poll.go).
+// prompt by its name, and it collects warnings. The rules of extension_rules.go are the only reader of x-mcp. Polls limits
+// how often watched resources of an API are checked for changes (poll.go).
 //
 // The package knows neither HTTP connections nor sessions. Package mcpadapter serves the requests,
 // and calls the tools behind resources and prompts.
@@ -62,9 +62,8 @@ type LibraryOptions struct {
 	// The largest file that clients may read, in bytes. Default: 4 MiB.
 	MaxFile int64 `json:"max_resource,omitempty"`
 
-	Prompts       []Prompt `json:"-"`
-	Skills        []Skills `json:"-"`
-	AllOperations bool     `json:"-"` // Operations are all GET operations
+	Prompts []Prompt `json:"-"`
+	Skills  []Skills `json:"-"`
 }
 
 // Resource is a file that clients may read under a URI (MCP, Resources).
@@ -115,7 +114,7 @@ type Library struct {
 	prompts   []*Prompt
 	skills    []*SkillEntry
 	apps      map[string]*App // by tool name
-	chosen    func(*tools.Tool) bool
+	chosen    build.Selection
 	hints     bool // whether any client hint is passed to the API
 
 	// Scopes are those that files, folders, skills and prompts need. If there are any, lists depend on the token.
@@ -129,7 +128,7 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 	if options.MaxFile <= 0 {
 		options.MaxFile = DefaultMaxFile
 	}
-	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "skills": options.Skills, "all": options.AllOperations})
+	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "skills": options.Skills})
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +144,9 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 	for _, p := range l.prompts {
 		l.Scopes = append(l.Scopes, p.Scopes...)
 	}
-	chosen, err := tools.SelectTools(options.Operations)
-	if err != nil {
+	if l.chosen, err = build.CompileSelectors(options.Operations); err != nil {
 		return nil, err
 	}
-	l.chosen = func(t *tools.Tool) bool { return options.AllOperations || chosen(t) }
 	return l, nil
 }
 
@@ -206,28 +203,25 @@ func (l *Library) addPrompts() error {
 
 // checkUnique returns an error if two resources, folders or prompts have the same URI or name.
 func (l *Library) checkUnique() error {
+	names := make([]string, 0, len(l.options.Apps)+len(l.resources)+len(l.templates)+len(l.prompts))
+	for i := range l.options.Apps {
+		names = append(names, "app "+l.options.Apps[i].URI)
+	}
+	for _, r := range l.resources {
+		names = append(names, "resource "+r.uri)
+	}
+	for _, r := range l.templates {
+		names = append(names, "folder "+r.template.text)
+	}
+	for _, p := range l.prompts {
+		names = append(names, "prompt "+p.Name)
+	}
 	seen := make(map[string]bool)
-	take := func(name string) error {
+	for _, name := range names {
 		if seen[name] {
 			return fmt.Errorf("%s is given twice", name)
 		}
 		seen[name] = true
-		return nil
-	}
-	for _, r := range l.resources {
-		if err := take("resource " + r.uri); err != nil {
-			return err
-		}
-	}
-	for _, r := range l.templates {
-		if err := take("folder " + r.template.text); err != nil {
-			return err
-		}
-	}
-	for _, p := range l.prompts {
-		if err := take("prompt " + p.Name); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -423,15 +417,32 @@ func (s *Index) folderOf(uri string) (found *folder) {
 // as they are.
 func (s *Index) Warnings() []tools.Warning {
 	warnings := append(s.extensionWarnings(), s.warnings...)
-	warnings = append(warnings, s.library.selectorWarnings(s.tools)...)
+	operations := gets(s.tools)
+	for i := range s.library.chosen {
+		if unmatched := s.library.chosen[i:i+1].Unmatched("resources:", operations); unmatched != nil {
+			warnings = append(warnings, tools.Warning{Reason: strings.Replace(unmatched.Error(), "no operation", "no GET operation", 1)})
+		}
+	}
 	for _, app := range s.library.options.Apps {
 		for _, name := range app.Tools {
-			if _, ok := s.tools.Tool(name); !ok {
-				warnings = append(warnings, app.toolWarning(name, s.tools))
+			if _, ok := s.tools.Tool(name); ok {
+				continue
 			}
+			near := text.DidYouMean(s.tools.Nearest(name, func(*tools.Tool) bool { return true }))
+			warnings = append(warnings, tools.Warning{Reason: fmt.Sprintf("app %s: unknown tool %s%s", app.URI, name, near)})
 		}
 	}
 	return warnings
+}
+
+// gets returns the operations that selectors can make resources of.
+func gets(toolset *tools.Toolset) (operations []build.Candidate) {
+	for _, t := range toolset.Tools() {
+		if t.Plan.Method == "GET" {
+			operations = append(operations, t.Candidate())
+		}
+	}
+	return operations
 }
 
 // AppendPrompts and AppendResources append the lists in the encoding of the newest revision. Files

@@ -153,10 +153,15 @@ func (p *Polls) run(ctx context.Context, key PollKey, to *poll, request func() (
 // client with many resources does not delay the others.
 type turns struct {
 	mu      sync.Mutex
-	next    time.Time                  // earliest start of the next poll
-	ticking bool                       // whether a timer will give the next turn
-	waiting map[string][]chan struct{} // by client, in order of arrival
-	order   []string                   // waiting clients, in the order of their turns
+	next    time.Time // earliest start of the next poll
+	ticking bool      // whether a timer will give the next turn
+	waiting []waiter  // in the order of their turns
+}
+
+// A waiter is a poll that waits for its turn.
+type waiter struct {
+	client string
+	turn   chan struct{} // closed when it is the poll's turn
 }
 
 // wait blocks until it is the client's turn. It returns false if ctx ends first.
@@ -169,7 +174,7 @@ func (t *turns) wait(ctx context.Context, client string, interval time.Duration)
 	case <-turn:
 		return ctx.Err() == nil
 	case <-ctx.Done():
-		t.leave(client, turn)
+		t.leave(turn)
 		return false
 	}
 }
@@ -184,14 +189,8 @@ func (t *turns) join(client string, interval time.Duration) (turn chan struct{})
 		t.next = now.Add(interval)
 		return nil
 	}
-	if t.waiting == nil {
-		t.waiting = make(map[string][]chan struct{})
-	}
 	turn = make(chan struct{})
-	if len(t.waiting[client]) == 0 {
-		t.order = append(t.order, client)
-	}
-	t.waiting[client] = append(t.waiting[client], turn)
+	t.waiting = append(t.waiting, waiter{client, turn})
 	if !t.ticking {
 		t.ticking = true
 		time.AfterFunc(t.next.Sub(now), func() { t.give(interval) })
@@ -200,36 +199,30 @@ func (t *turns) join(client string, interval time.Duration) (turn chan struct{})
 }
 
 // leave cancels the turn of a stream that has ended.
-func (t *turns) leave(client string, turn chan struct{}) {
+func (t *turns) leave(turn chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := slices.Index(t.waiting[client], turn)
-	if at < 0 {
-		return // the turn has just been given
-	}
-	if t.waiting[client] = slices.Delete(t.waiting[client], at, at+1); len(t.waiting[client]) == 0 {
-		delete(t.waiting, client)
-		t.order = slices.Delete(t.order, slices.Index(t.order, client), slices.Index(t.order, client)+1)
-	}
+	t.waiting = slices.DeleteFunc(t.waiting, func(w waiter) bool { return w.turn == turn })
 }
 
-// give gives the next client its turn.
+// give gives the next poll its turn. The others of its client then wait behind those of all other clients.
 func (t *turns) give(interval time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ticking = len(t.order) > 0; !t.ticking {
+	if t.ticking = len(t.waiting) > 0; !t.ticking {
 		return
 	}
-	client := t.order[0]
-	t.order = t.order[1:]
-	first := t.waiting[client]
-	close(first[0])
-	t.waiting[client] = first[1:]
-	if len(first) > 1 {
-		t.order = append(t.order, client)
-	} else {
-		delete(t.waiting, client)
+	first := t.waiting[0]
+	close(first.turn)
+	var own, others []waiter
+	for _, w := range t.waiting[1:] {
+		if w.client == first.client {
+			own = append(own, w)
+		} else {
+			others = append(others, w)
+		}
 	}
+	t.waiting = append(others, own...)
 	t.next = time.Now().Add(interval)
 	time.AfterFunc(interval, func() { t.give(interval) })
 }

@@ -32,14 +32,14 @@ type Prompt struct {
 	Scopes      []string // that a token needs, besides those of an operation
 }
 
-// A PromptArgument is an argument that the user fills in. Its value is a string.
+// A PromptArgument is an argument that the user fills in. Its value is a string. The tags are the names in x-mcp.
 type PromptArgument struct {
-	Name        string
-	Title       string
-	Description string
-	Required    bool
-	Enum        []string // the only valid values; nil allows any value
-	Values      []string // values that completion/complete proposes
+	Name        string   `json:"name"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Required    bool     `json:"required"`
+	Enum        []string // the only valid values; nil allows any value. x-mcp has none
+	Values      []string `json:"values"` // values that completion/complete proposes
 }
 
 // A PromptMessage is one message of a prompt.
@@ -105,6 +105,9 @@ func (p *Prompt) check() error {
 }
 
 var contentTypes = []string{"text", "image", "audio", "resource", "resource_link"}
+
+// IsDenied reports whether the token lacks scopes, so that the entry is not listed.
+func (p *PromptEntry) IsDenied() bool { return p.Denied }
 
 // AppendTo appends the prompt as prompts/list returns it.
 func (p *PromptEntry) AppendTo(dst []byte, v protocol.Revision) []byte {

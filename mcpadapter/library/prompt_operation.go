@@ -3,40 +3,24 @@ package library
 import (
 	"cmp"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// addOperationPrompt adds an operation as a prompt. raw is the prompt member of x-mcp; values that
-// it omits default to those of the operation.
-func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied bool) {
+// addOperationPrompt adds an operation as a prompt. What x-mcp omits defaults to that of the operation.
+func (s *Index) addOperationPrompt(t *tools.Tool, d declared, denied bool) {
+	if t.Foreign == nil { // the prompt of an MCP server has no texts of an operation
+		d.Title, d.Description = cmp.Or(d.Title, t.Definition.Title), cmp.Or(d.Description, t.Definition.Description)
+	}
 	p := &PromptEntry{
-		Prompt:    &Prompt{Name: t.Name, Title: t.Definition.Title, Description: t.Definition.Description},
+		Prompt:    &Prompt{Name: cmp.Or(d.Name, t.Name), Title: d.Title, Description: d.Description, Icons: content.ReadIcons(d.Icons)},
 		Tool:      t,
 		Denied:    denied,
 		arguments: make(arguments),
 	}
-	if t.Foreign != nil {
-		p.Title, p.Description = "", "" // such a prompt has no texts of an operation
-	}
-	for walk := strictjson.Into(raw); walk.Next(); {
-		value := strictjson.Text(walk.Value)
-		switch {
-		case walk.Is("name") && value != "":
-			p.Name = value
-		case walk.Is("title"):
-			p.Title = value
-		case walk.Is("description"):
-			p.Description = value
-		case walk.Is("icons"):
-			p.Icons = content.ReadIcons(walk.Value)
-		}
-	}
-	if list := strictjson.MemberOf(raw, "arguments"); list.Kind() == '[' {
-		s.describeArguments(p, list)
+	if d.Arguments != nil {
+		s.describeArguments(p, d.Arguments)
 	} else {
 		for i := range t.Definition.Arguments {
 			if a := &t.Definition.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
@@ -78,30 +62,16 @@ func (s *Index) prefixed(p *PromptEntry) string {
 
 // describeArguments reads the arguments in x-mcp, which select and describe arguments of the
 // operation.
-func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
-	for walk := strictjson.Into(list); walk.Next(); {
-		name := strictjson.Text(strictjson.MemberOf(walk.Value, "name"))
-		a := argumentOf(p.Tool, name)
-		if a == nil {
-			s.warn(p.Tool, "x-mcp: the prompt %s has the argument %q, which the operation does not have", p.Name, name)
-			continue
+func (s *Index) describeArguments(p *PromptEntry, list []PromptArgument) {
+	for _, override := range list {
+		switch a := argumentOf(p.Tool, override.Name); {
+		case a == nil:
+			s.warn(p.Tool, "x-mcp: the prompt %s has the argument %q, which the operation does not have", p.Name, override.Name)
+		case a.NonInferrable:
+			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so the user is asked for it in an elicitation", p.Name, a.Name)
+		default:
+			p.addArgument(a, override)
 		}
-		if a.NonInferrable {
-			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so the user is asked for it in an elicitation", p.Name, name)
-			continue
-		}
-		override := PromptArgument{
-			Name:        name,
-			Title:       strictjson.Text(strictjson.MemberOf(walk.Value, "title")),
-			Description: strictjson.Text(strictjson.MemberOf(walk.Value, "description")),
-			Required:    strictjson.MemberOf(walk.Value, "required").Kind() == 't',
-		}
-		if values := strictjson.MemberOf(walk.Value, "values"); values.Kind() == '[' {
-			for each := strictjson.Into(values); each.Next(); {
-				override.Values = append(override.Values, strictjson.Text(each.Value))
-			}
-		}
-		p.addArgument(a, override)
 	}
 }
 

@@ -56,6 +56,9 @@ type Target struct {
 	bindings []binding
 }
 
+// IsDenied reports whether the token lacks scopes, so that the entry is not listed.
+func (r *Entry) IsDenied() bool { return r.Denied }
+
 // AppendTo appends the resource as the lists return it.
 func (r *Entry) AppendTo(dst []byte, v protocol.Revision) []byte {
 	if r.template != nil {

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
@@ -19,23 +21,24 @@ import (
 
 // addOperation adds an operation as a resource or a prompt, if x-mcp or the Library says so.
 func (s *Index) addOperation(l *Library, toolset *tools.Toolset, tool *tools.Tool, denied bool) {
-	e := readExtension(tool.MCP)
-	if e.prompt != nil {
-		s.addOperationPrompt(tool, e.prompt, denied)
+	e := readExtension(tool.MCP, silent)
+	if prompt, ok := e.declared("prompt"); ok {
+		s.addOperationPrompt(tool, prompt, denied)
 	}
-	if e.resource == nil && (l.chosen == nil || tool.Plan.Method != "GET" || !l.chosen(tool)) {
+	resource, ok := e.declared("resource")
+	if !ok && (tool.Plan.Method != "GET" || !l.chosen.Matches(tool.Candidate())) {
 		return
 	}
 	if tool.Plan.Method != "GET" {
 		s.warn(tool, "x-mcp: only a GET operation can be a resource")
 		return
 	}
-	described := readResource(e.resource, tool)
+	described := operationResource(resource, tool)
 	described.Denied = denied
 	if isPage(described.uri, described.Mime) {
 		described.Mime = AppType
 	}
-	described.describePage(&e)
+	described.describePage(e)
 	if described.uri == "" {
 		s.addByPath(toolset, tool, described)
 		return
@@ -51,33 +54,15 @@ func (s *Index) addOperation(l *Library, toolset *tools.Toolset, tool *tools.Too
 	s.addUnder(template, tool, described)
 }
 
-// readResource reads the resource member of x-mcp. Values that it omits default to those of the
-// operation.
-func readResource(raw jsontext.Value, tool *tools.Tool) Entry {
-	r := Entry{name: tool.Name, title: tool.Definition.Title, description: tool.Definition.Description, Mime: declaredType(tool), size: -1, Tool: tool}
+// operationResource returns the resource of an operation. What x-mcp omits defaults to that of the operation.
+func operationResource(d declared, tool *tools.Tool) Entry {
+	r := Entry{title: tool.Definition.Title, description: tool.Definition.Description, size: -1, Tool: tool}
 	if tool.Foreign != nil {
 		r.describeForeign(tool.Foreign)
 	}
-	for walk := strictjson.Into(raw); walk.Next(); {
-		value := strictjson.Text(walk.Value)
-		switch {
-		case value == "":
-		case walk.Is("uri"):
-			r.uri = value
-		case walk.Is("name"):
-			r.name = value
-		case walk.Is("title"):
-			r.title = value
-		case walk.Is("description"):
-			r.description = value
-		case walk.Is("mimeType"):
-			r.Mime = value
-		}
-	}
-	r.icons = content.ReadIcons(strictjson.MemberOf(raw, "icons"))
-	if meta := strictjson.MemberOf(raw, "_meta"); meta.Kind() == '{' {
-		r.meta = meta
-	}
+	r.uri, r.name, r.Mime = d.URI, cmp.Or(d.Name, tool.Name), cmp.Or(d.MIMEType, declaredType(tool))
+	r.title, r.description = cmp.Or(d.Title, r.title), cmp.Or(d.Description, r.description)
+	r.icons, r.meta = content.ReadIcons(d.Icons), d.Meta
 	return r
 }
 
@@ -280,55 +265,31 @@ func (t Target) Call() []byte {
 	return call.Close()
 }
 
-// appendArgument appends a string as a value of the type in the argument's schema: a number, a
-// boolean, or an array of comma-separated values. A value that does not fit stays a string;
-// validation of the arguments then reports it.
+// appendArgument appends a string as a value of the type in the argument's schema: JSON of that type, or an array of
+// comma-separated values. A value that does not fit stays a string; validation of the arguments then reports it.
 func appendArgument(dst []byte, a *tools.Argument, tool *tools.Tool, value string) []byte {
 	root, of := schema.Open(tool.Definition.InputSchema, a.Schema)
 	types := of.Types()
-	switch {
-	case isText(types):
-	case slices.Contains(types, "array"):
-		return appendArray(dst, root.Resolve(of.Part("items")).Types(), value)
-	case slices.Contains(types, "object"):
-		if strictjson.Check([]byte(value)) == nil && jsontext.Value(value).Kind() == '{' {
-			return append(dst, value...)
-		}
-	default:
-		return appendScalar(dst, types, value)
+	if !slices.Contains(types, "array") || isText(types) || strings.HasPrefix(value, "[") && strictjson.Check([]byte(value)) == nil {
+		return appendValue(dst, types, value)
 	}
-	return strictjson.AppendString(dst, value)
-}
-
-// isText reports whether values of the types are sent as strings.
-func isText(types []string) bool { return len(types) == 0 || slices.Contains(types, "string") }
-
-// appendArray appends a JSON array as it is, or else the comma-separated values of a string.
-func appendArray(dst []byte, types []string, value string) []byte {
-	if strings.HasPrefix(value, "[") && strictjson.Check([]byte(value)) == nil {
-		return append(dst, value...)
-	}
+	types = root.Resolve(of.Part("items")).Types()
 	dst = append(dst, '[')
 	for i, part := range strings.Split(value, ",") {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if isText(types) {
-			dst = strictjson.AppendString(dst, part)
-		} else {
-			dst = appendScalar(dst, types, part)
-		}
+		dst = appendValue(dst, types, part)
 	}
 	return append(dst, ']')
 }
 
-// appendScalar appends a number, boolean or null if the types allow it, otherwise a string.
-func appendScalar(dst []byte, types []string, value string) []byte {
-	kind := jsontext.Value(value).Kind()
-	fits := kind == '0' && (slices.Contains(types, "integer") || slices.Contains(types, "number")) ||
-		(kind == 't' || kind == 'f') && slices.Contains(types, "boolean") ||
-		kind == 'n' && slices.Contains(types, "null")
-	if fits && strictjson.Check([]byte(value)) == nil {
+// isText reports whether values of the types are sent as strings.
+func isText(types []string) bool { return len(types) == 0 || slices.Contains(types, "string") }
+
+// appendValue appends a value as it is if it is JSON of one of the types, otherwise as a string.
+func appendValue(dst []byte, types []string, value string) []byte {
+	if !isText(types) && strictjson.Check([]byte(value)) == nil && schema.AllowsValue(types, jsontext.Value(value)) {
 		return append(dst, value...)
 	}
 	return strictjson.AppendString(dst, value)
@@ -338,16 +299,14 @@ func appendScalar(dst []byte, types []string, value string) []byte {
 // location is the escaped path with its query.
 func (s *Index) ResourceAt(from *tools.Tool, location string) (uri, name string, ok bool) {
 	routes := s.routes[s.tools.PartOf(from)]
-	if routes == nil {
-		return "", "", false
-	}
+	location, _, _ = strings.Cut(location, "#")
 	escaped, query, _ := strings.Cut(location, "?")
-	escaped, _, _ = strings.Cut(escaped, "#")
 	plain, err := url.PathUnescape(escaped)
-	if err != nil {
+	values, invalid := url.ParseQuery(query)
+	if routes == nil || err != nil || invalid != nil {
 		return "", "", false
 	}
-	tool := routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: strings.SplitN(query, "#", 2)[0]}})
+	tool := routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: query}})
 	r := s.byTool[tool]
 	if tool == nil || r == nil {
 		return "", "", false
@@ -360,22 +319,12 @@ func (s *Index) ResourceAt(from *tools.Tool, location string) (uri, name string,
 	if !ok {
 		return "", "", false
 	}
-	values, err := url.ParseQuery(strings.SplitN(query, "#", 2)[0])
-	if err != nil {
-		return "", "", false
-	}
 	return r.expand(bindings, values)
 }
 
 // expand returns the resource's URI for the values of the path and query arguments. ok is false if
 // the URI cannot express all of them.
 func (r *Entry) expand(bindings []binding, query url.Values) (uri, name string, ok bool) {
-	if r.template == nil {
-		if len(bindings)+len(query) > 0 {
-			return "", "", false
-		}
-		return r.uri, r.name, true
-	}
 	byName := make(map[string]string)
 	for _, b := range bindings {
 		byName[b.name] = b.value
@@ -385,26 +334,30 @@ func (r *Entry) expand(bindings []binding, query url.Values) (uri, name string, 
 			byName[a.Name] = query[a.WireName][0]
 		}
 	}
-	left := len(byName)
-	uri = r.template.text
-	for _, variable := range r.template.variables {
-		value, given := byName[r.arguments[variable].Name]
-		if !given {
-			return "", "", false
-		}
-		left--
-		uri = strings.NewReplacer("{"+variable+"}", escapeValue(value), "{+"+variable+"}", escapePath(value)).Replace(uri)
-	}
-	uri, _, _ = strings.Cut(uri, "{?")
-	separator := "?"
-	for _, variable := range r.template.query {
-		if value, given := byName[r.arguments[variable].Name]; given {
-			uri += separator + variable + "=" + escapeValue(value)
-			separator, left = "&", left-1
-		}
-	}
-	if left != 0 || len(byName) != len(bindings)+len(query) {
+	switch {
+	case len(byName) != len(bindings)+len(query):
+		return "", "", false
+	case r.template == nil && len(byName) == 0:
+		return r.uri, r.name, true
+	case r.template == nil:
 		return "", "", false
 	}
-	return uri, r.name, true
+	values := make(uritemplate.Values)
+	for variable, a := range r.arguments {
+		value, given := byName[a.Name]
+		switch {
+		case given && strings.Contains(r.template.text, "{+"+variable+"}"):
+			values.Set(variable, uritemplate.String(escapePath(value))) // Expand keeps what is escaped
+		case given:
+			values.Set(variable, uritemplate.String(value))
+		case !slices.Contains(r.template.query, variable):
+			return "", "", false
+		}
+	}
+	template, err := uritemplate.New(r.template.text)
+	if err != nil || len(values) != len(byName) {
+		return "", "", false
+	}
+	uri, err = template.Expand(values)
+	return uri, r.name, err == nil
 }

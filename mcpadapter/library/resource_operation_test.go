@@ -61,7 +61,7 @@ paths:
 		"segments":  {LibraryOptions{Operations: []build.Selector{{By: "tag", Value: "z"}}}, "api:///w/{+path}"},
 		"operation": {LibraryOptions{Operations: []build.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
 		"path":      {LibraryOptions{Operations: []build.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
-		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///w/{+path} api:///q{?q}"},
+		"all":       {LibraryOptions{Operations: []build.Selector{{By: "path", Value: "**"}}}, "api:///a api:///b api:///w/{+path} api:///q{?q}"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			lib, err := NewLibrary(c.options)

@@ -26,6 +26,9 @@ type SkillEntry struct {
 	Tool   *tools.Tool // that reads the SKILL.md at an MCP server; nil for other skills
 }
 
+// IsDenied reports whether the token lacks scopes, so that the entry is not listed.
+func (e *SkillEntry) IsDenied() bool { return e.Denied }
+
 // AppendTo appends the entry as skills/list returns it.
 func (e *SkillEntry) AppendTo(dst []byte, _ protocol.Revision) []byte {
 	return append(dst, e.Entry...)

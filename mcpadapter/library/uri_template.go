@@ -1,6 +1,7 @@
 package library
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -26,8 +27,8 @@ const (
 //
 // Literal text is required between two variables, so that a URI can be matched unambiguously.
 //
-// The package uritemplate is not used: its Match rejects query parameters in another order and
-// a ":" in a path segment, lets {+name} include the query, and reads "a,b" as an empty value.
+// The package uritemplate expands templates (Entry.expand). It does not match them: its Match rejects query parameters in
+// another order and a ":" in a path segment, lets {+name} include the query, and reads "a,b" as an empty value.
 type uriTemplate struct {
 	text      string
 	path      *regexp.Regexp // matches the part before the query variables
@@ -39,50 +40,52 @@ type uriTemplate struct {
 // A binding is the value of a variable in a URI.
 type binding struct{ name, value string }
 
-// templateExpression matches an expression; everything else is literal.
-var templateExpression = regexp.MustCompile(`\{([^{}]*)\}`)
+// templateForm matches a template: a part with variables, and the query variables. The name of a variable cannot have
+// percent-encoded characters.
+var templateForm = regexp.MustCompile(strings.ReplaceAll(`^([^{}]*(?:\{\+?NAME\}[^{}]+)*(?:\{\+?NAME\})?)(?:\{\?(NAME(?:,NAME)*)\})?$`, "NAME", `[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*`))
 
-// templateVariable matches the name of a variable. Percent-encoded characters are not supported.
-var templateVariable = regexp.MustCompile(`^[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*$`)
+// templateVariable matches a variable in the first part of a template.
+var templateVariable = regexp.MustCompile(`\{(\+?)([^{}]*)\}`)
+
+// uriScheme matches the start of a URI (RFC 3986, section 3.1).
+var uriScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[^{]`)
 
 // parseTemplate parses a template. A template without variables is a URI.
 func parseTemplate(source string) (*uriTemplate, error) {
-	if len(source) > maxTemplate {
+	form := templateForm.FindStringSubmatch(source)
+	switch {
+	case len(source) > maxTemplate:
 		return nil, fmt.Errorf("the URI is longer than %d bytes", maxTemplate)
+	case form == nil:
+		return nil, fmt.Errorf("%q has a variable that is not supported; write {name}, {+name} or, at the end, {?name,name}, and text between two of them; "+
+			"a name has only letters, digits, dots and underscores", text.Cut(source, text.MaxQuoted))
+	case form[2] != "" && strings.Contains(form[1], "?"):
+		return nil, fmt.Errorf("the URI already has a query before {?%s}", form[2])
 	}
 	t := &uriTemplate{text: source}
-	pattern := strings.Builder{}
-	rest, after := source, "" // after is the expression before rest
-	for {
-		at := templateExpression.FindStringSubmatchIndex(rest)
-		literal := rest
-		if at != nil {
-			literal = rest[:at[0]]
-		}
+	pattern, variables := strings.Builder{}, templateVariable.FindAllStringSubmatch(form[1], -1)
+	for i, literal := range templateVariable.Split(form[1], -1) {
 		if err := content.CheckLiteral(literal); err != nil {
 			return nil, err
 		}
-		switch {
-		case t.query != nil && (literal != "" || at != nil):
-			return nil, fmt.Errorf("%s must be at the end of the URI", after)
-		case at != nil && strings.HasPrefix(rest[at[0]:], "{?") && strings.Contains(source[:len(source)-len(rest)+at[0]], "?"):
-			return nil, fmt.Errorf("the URI already has a query before %s", rest[at[0]:at[1]])
-		case at != nil && literal == "" && after != "" && !strings.HasPrefix(rest, "{?"):
-			return nil, fmt.Errorf("%s and %s need text between them, because a URI cannot be split otherwise", after, rest[:at[1]])
-		}
 		pattern.WriteString(regexp.QuoteMeta(literal))
 		t.literal += len(literal)
-		if at == nil {
-			break
+		if i < len(variables) {
+			t.variables = append(t.variables, variables[i][2])
+			pattern.WriteString(map[string]string{"": `([^/?#]+?)`, "+": `([^?#]+?)`}[variables[i][1]])
 		}
-		after = rest[at[0]:at[1]]
-		if err := t.addExpression(rest[at[2]:at[3]], &pattern); err != nil {
-			return nil, err
-		}
-		rest = rest[at[1]:]
 	}
-	if !uriScheme.MatchString(source) {
+	if form[2] != "" {
+		t.query = strings.Split(form[2], ",")
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(t.variables, t.query)))
+	switch unique := slices.Compact(slices.Clone(all)); {
+	case !uriScheme.MatchString(source):
 		return nil, fmt.Errorf("%q must begin with a scheme and a colon, as in docs:///fares", text.Cut(source, text.MaxQuoted))
+	case len(unique) < len(all):
+		return nil, errors.New("the URI has a variable twice")
+	case len(all) > maxVariables:
+		return nil, fmt.Errorf("the URI has more than %d variables", maxVariables)
 	}
 	t.path = regexp.MustCompile(`^(?s:` + pattern.String() + `)$`)
 	return t, nil
@@ -92,44 +95,6 @@ func parseTemplate(source string) (*uriTemplate, error) {
 func literalTemplate(uri string) *uriTemplate {
 	return &uriTemplate{text: uri, literal: len(uri), path: regexp.MustCompile(`^(?s:` + regexp.QuoteMeta(uri) + `)$`)}
 }
-
-// addExpression adds the variables of one expression, and the regular expression that matches it.
-func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder) error {
-	operator := ""
-	if expression != "" && strings.IndexByte("+?", expression[0]) >= 0 {
-		operator, expression = expression[:1], expression[1:]
-	}
-	names := strings.Split(expression, ",")
-	for _, name := range names {
-		switch {
-		case !templateVariable.MatchString(name):
-			return fmt.Errorf("{%s%s} is not supported; write {name}, {+name} or, at the end, {?name,name}; a name has only letters, digits, dots and underscores",
-				operator, expression)
-		case t.has(name):
-			return fmt.Errorf("the URI has the variable %s twice", name)
-		case len(t.variables)+len(t.query) == maxVariables:
-			return fmt.Errorf("the URI has more than %d variables", maxVariables)
-		}
-		if operator == "?" {
-			t.query = append(t.query, name)
-			continue
-		}
-		if len(names) > 1 {
-			return fmt.Errorf("{%s%s} has several variables; only {?…} can have more than one", operator, expression)
-		}
-		t.variables = append(t.variables, name)
-	}
-	switch operator {
-	case "":
-		pattern.WriteString(`([^/?#]+?)`)
-	case "+":
-		pattern.WriteString(`([^?#]+?)`)
-	}
-	return nil
-}
-
-// uriScheme matches the start of a URI (RFC 3986, section 3.1).
-var uriScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[^{]`)
 
 func (t *uriTemplate) has(name string) bool {
 	return slices.Contains(t.variables, name) || slices.Contains(t.query, name)
@@ -193,16 +158,5 @@ func unescape(escaped string) (string, bool) {
 // escapeValue percent-encodes everything except unreserved characters, like the expansion of {name}
 // (RFC 6570, section 3.2.2).
 func escapeValue(value string) string {
-	const hex = "0123456789ABCDEF"
-	b := make([]byte, 0, len(value))
-	for i := range len(value) {
-		c := value[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
-			b = append(b, c)
-		default:
-			b = append(b, '%', hex[c>>4], hex[c&0xf])
-		}
-	}
-	return string(b)
+	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }

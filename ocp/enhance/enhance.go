@@ -45,9 +45,6 @@ const (
 	// MaxProperties is the maximum number of properties of an Enhancer. Each has one
 	// bit of a uint64.
 	MaxProperties = 64
-
-	// maxName is the maximum length of a property name, in bytes.
-	maxName = 128
 )
 
 // Limits bound the cost of enhancing one response. A zero field means its default.
@@ -178,8 +175,8 @@ func Compile(properties []Property, options Options) (*Enhancer, error) {
 	}
 	e := &Enhancer{options: options, properties: make([]property, 0, len(properties))}
 	for _, p := range properties {
-		if !isName(p.Name) {
-			return nil, fmt.Errorf("property %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]* and at most %d characters", p.Name, maxName)
+		if !extension.IsPropertyName(p.Name) {
+			return nil, fmt.Errorf("property %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]* and at most %d characters", p.Name, extension.MaxPropertyName)
 		}
 		if slices.ContainsFunc(e.properties, func(known property) bool { return known.Name == p.Name }) {
 			return nil, fmt.Errorf("property %s: it is there twice; give it one expression", p.Name)
@@ -207,21 +204,10 @@ func (o *Options) check() error {
 		return fmt.Errorf("lists %.64q: it is %s, %s or %s", o.Lists, EachItem, WrapList, LeaveLists)
 	}
 	o.Wrap = cmp.Or(o.Wrap, defaultWrapName)
-	if !isName(o.Wrap) {
+	if !extension.IsPropertyName(o.Wrap) {
 		return fmt.Errorf("wrap %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]*", o.Wrap)
 	}
 	return nil
-}
-
-func isName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxName
 }
 
 // Properties returns the names of the properties that responses of the tool get, in

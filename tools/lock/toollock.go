@@ -31,8 +31,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/internal/yamltree"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -263,23 +263,12 @@ var ErrMissing = errors.New("the lock file does not exist")
 
 // ReadFile reads a lock file. If there is none, the error wraps ErrMissing.
 func ReadFile(path string) (*Lock, error) {
-	stat, err := os.Stat(path)
+	data, _, _, err := watch.File{Path: path, MaxSize: MaxSize}.Read(nil)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: %w", path, ErrMissing)
 	case err != nil:
 		return nil, fmt.Errorf("reading the lock file: %w", err)
-	case !stat.Mode().IsRegular(): // opening a pipe would block until it has a writer
-		return nil, fmt.Errorf("reading the lock file: %s is not a regular file", path)
-	}
-	opened, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the lock file: %w", err)
-	}
-	defer opened.Close()
-	data, err := buffer.ReadLimited(opened, MaxSize)
-	if err != nil {
-		return nil, fmt.Errorf("reading the lock file %s: %w", path, err)
 	}
 	return Read(data, path)
 }

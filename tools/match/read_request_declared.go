@@ -64,10 +64,7 @@ func (r *requestReader) refuseUndeclared(in tools.Location, name string) error {
 		}
 	})
 	message := "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, schema.MaxProblem)) + " is unknown to " + r.tool.Operation()
-	if near != "" {
-		message += "; did you mean " + near + "?"
-	}
-	return &RequestError{Kind: UndeclaredName, In: in, Name: name, Message: message}
+	return &RequestError{Kind: UndeclaredName, In: in, Name: name, Message: message + text.DidYouMean(near)}
 }
 
 // checkExcluded returns an error if a property inside an argument is excluded by the

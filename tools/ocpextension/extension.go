@@ -3,6 +3,7 @@
 package ocpextension
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,8 +24,8 @@ const (
 // MaxEnhanced is how many properties one operation may add to its responses.
 const MaxEnhanced = 64
 
-// maxPropertyName is the largest length of the name of an enhanced property, in bytes.
-const maxPropertyName = 128
+// MaxPropertyName is the largest length of the name of an enhanced property, in bytes.
+const MaxPropertyName = 128
 
 // Enhanced returns the properties that an operation declares in x-ocp-enhanced-response,
 // with their schemas as written in the document. Properties of the operation come first,
@@ -55,7 +56,7 @@ func enhanced(declared []openapi.Member, holder openapi.Place, file *openapi.Fil
 			break
 		}
 		known := slices.ContainsFunc(declared, func(d openapi.Member) bool { return d.Name == m.Name })
-		if !known && isPropertyName(m.Name) && m.Value.Kind() == '{' {
+		if !known && IsPropertyName(m.Name) && m.Value.Kind() == '{' {
 			declared = append(declared, m)
 		}
 	}
@@ -73,18 +74,13 @@ func IsObjectSchema(p openapi.Place) bool {
 	return p.Get("type").Kind() == '"' || len(p.Members()) == 1 && properties.Get("type").Kind() != '"'
 }
 
-// isPropertyName reports whether an enhanced property can have the name:
-// [a-zA-Z][a-zA-Z0-9_]*, at most 128 characters.
-func isPropertyName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxPropertyName
+// IsPropertyName reports whether an enhanced property can have the name:
+// [a-zA-Z][a-zA-Z0-9_]*, at most MaxPropertyName characters.
+func IsPropertyName(name string) bool {
+	return len(name) <= MaxPropertyName && propertyName.MatchString(name)
 }
+
+var propertyName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_]*$`)
 
 // IsSuccess reports whether a response with this status is one of success. A document that
 // declares only a default response declares it for success too.

@@ -182,7 +182,7 @@ func (r *operationReader) readEnhanced(holder openapi.Place) (found bool) {
 			r.leaveOut("%s has more properties than are read; %.64q and what follows is left out", EnhancedResponse, m.Name)
 			return true
 		case known:
-		case !isPropertyName(m.Name):
+		case !IsPropertyName(m.Name):
 			r.leaveOut("%s: the property %.64q does not have the form [a-zA-Z][a-zA-Z0-9_]*; it is left out", EnhancedResponse, m.Name)
 		case m.Value.Kind() != '{':
 			r.leaveOut("%s: the schema of %s is not an object; the property is left out", EnhancedResponse, m.Name)

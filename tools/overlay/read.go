@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -44,19 +44,7 @@ type action struct {
 
 // ReadFile reads an overlay from a regular file.
 func ReadFile(path string) (*Overlay, error) {
-	stat, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the overlay: %w", err)
-	}
-	if !stat.Mode().IsRegular() { // opening a pipe would block until it has a writer
-		return nil, fmt.Errorf("reading the overlay: %s is not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the overlay: %w", err)
-	}
-	defer file.Close()
-	data, err := buffer.ReadLimited(file, MaxSize)
+	data, _, _, err := watch.File{Path: path, MaxSize: MaxSize}.Read(nil)
 	if errors.Is(err, buffer.ErrTooLarge) {
 		return nil, fmt.Errorf("overlay %s has more than %d bytes: split it into several overlays", path, MaxSize)
 	}
@@ -190,10 +178,7 @@ func (r *reader) known(n *openapi.Node, where []any, names ...string) error {
 		if slices.Contains(names, m.Name) || strings.HasPrefix(m.Name, "x-") {
 			continue
 		}
-		hint := ""
-		if near := text.Nearest(m.Name, slices.Values(names)); near != "" {
-			hint = fmt.Sprintf("; did you mean %s?", near)
-		}
+		hint := text.DidYouMean(text.Nearest(m.Name, slices.Values(names)))
 		return r.fail(append(slices.Clip(where), m.Name), "unknown key%s (known keys: %s, x-…)", hint, strings.Join(names, ", "))
 	}
 	return nil

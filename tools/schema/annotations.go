@@ -65,7 +65,7 @@ func Examples(place openapi.Place, examples ...*openapi.Node) jsontext.Value {
 	list := jsontext.Value("[")
 	for _, example := range examples {
 		value := literalOf(example, place)
-		if len(list)+len(value) > maxExample || !allowsValue(Types(place), value) {
+		if len(list)+len(value) > maxExample || !AllowsValue(Types(place), value) {
 			continue
 		}
 		if len(list) > 1 {

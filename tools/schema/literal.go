@@ -85,7 +85,7 @@ func enumValues(n *openapi.Node, types []string, nullable bool) (values []jsonte
 	}
 	for _, item := range n.Items() {
 		value := literal(item, types)
-		if !allowsValue(types, value) && (!nullable || value.Kind() != 'n') {
+		if !AllowsValue(types, value) && (!nullable || value.Kind() != 'n') {
 			continue
 		}
 		if seen == nil {
@@ -102,8 +102,8 @@ func enumValues(n *openapi.Node, types []string, nullable bool) (values []jsonte
 	return values
 }
 
-// allowsValue reports whether a value has one of the types. No types allow any value.
-func allowsValue(types []string, value jsontext.Value) bool {
+// AllowsValue reports whether a value has one of the types. No types allow any value.
+func AllowsValue(types []string, value jsontext.Value) bool {
 	if len(types) == 0 {
 		return true
 	}

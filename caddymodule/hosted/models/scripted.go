@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -38,14 +37,9 @@ func (s *Scripted) Provision(ctx caddy.Context) error {
 	if name == "" {
 		return errors.New("the scripted model needs the file of its script")
 	}
-	file, err := os.Open(name)
+	script, err := buffer.ReadFile(name, model.MaxScript)
 	if err != nil {
 		return err
-	}
-	defer file.Close()
-	script, err := buffer.ReadLimited(file, model.MaxScript)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
 	}
 	m, err := model.NewScripted(script)
 	if err != nil {

@@ -110,10 +110,7 @@ func noteReviewers(out io.Writer, all []*oagent.Agent) {
 				if !isAgent || slices.Contains(names, name) {
 					continue
 				}
-				note := ""
-				if near := text.Nearest(name, slices.Values(names)); near != "" {
-					note = "; did you mean " + near + "?"
-				}
+				note := text.DidYouMean(text.Nearest(name, slices.Values(names)))
 				fmt.Fprintf(out, "%s:%d: note: %s: agent %s is not in these documents%s\n", a.Location, a.Capabilities[i].Line, rule, name, note)
 			}
 		}

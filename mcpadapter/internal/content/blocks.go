@@ -310,16 +310,8 @@ func isAnnotations(v jsontext.Value) error {
 // IsAbsoluteURL reports whether text is a URL with a scheme that contains only characters that RFC
 // 3986 allows.
 func IsAbsoluteURL(source string) bool {
-	for i := range len(source) {
-		switch c := source[i]; {
-		case c <= ' ' || c > '~':
-			return false
-		case c == '"' || c == '<' || c == '>' || c == '\\' || c == '^' || c == '`' || c == '{' || c == '|' || c == '}':
-			return false
-		}
-	}
 	u, err := url.Parse(source)
-	return err == nil && u.Scheme != "" && (u.Host != "" || u.Opaque != "" || u.Path != "")
+	return err == nil && CheckLiteral(source) == nil && u.Scheme != "" && (u.Host != "" || u.Opaque != "" || u.Path != "")
 }
 
 // CheckLiteral rejects characters that a URI must not contain. It accepts percent signs.
