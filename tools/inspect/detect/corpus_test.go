@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/inspect/detect"
 )
 
@@ -111,7 +110,7 @@ func measure(t *testing.T, name string, floors map[string]floor) int {
 // family returns the entity of personal data, or "secrets" for the kind of a secret. A secret may have several kinds: a
 // password of a URL may be a token of GitHub.
 func family(kind string) string {
-	if kind == "-" || slices.Contains(inspect.Entities[:], kind) {
+	if kind == "-" || slices.Contains(detect.Entities[:], kind) {
 		return kind
 	}
 	return "secrets"
