@@ -177,6 +177,11 @@ type Measured interface {
 	Usage() []Usage
 }
 
+// Checked is implemented by stores that know why they cannot be written. Health becomes nil again without a change.
+type Checked interface {
+	Health() error
+}
+
 // SetDefaults sets the options that are zero to their defaults.
 func (o *Options) SetDefaults() {
 	if o.MaxValue <= 0 {

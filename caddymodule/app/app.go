@@ -34,7 +34,7 @@ type App struct {
 	// Toolsets by name. A handler refers to its toolset by this name. Default: none.
 	Toolsets map[string]*ToolsetConfig `json:"toolsets,omitempty"`
 
-	// The store for data that must outlive a request and a restart. It is opened at its first use.
+	// The store for data that must outlive a request and a restart. It is opened at the start; the default store at its first use.
 	// Default: bolt, with a file in Caddy's data directory.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=agents.stores inline_key=module"`
 
@@ -185,7 +185,7 @@ func (a *App) OpenInline(ctx caddy.Context, config *ToolsetConfig) (*Toolset, er
 func (a *App) Start() error {
 	a.store.started(a)
 	a.Users.Add("calls", calllog.UserData{Log: a.store.calls})
-	if a.storeModule.Shared() {
+	if a.store.named.Load() {
 		go a.store.reportUnreachable(a.ended)
 	}
 	for _, d := range a.OpenDocuments {

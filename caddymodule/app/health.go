@@ -34,7 +34,7 @@ const (
 )
 
 // Ready returns the reason and an error if requests cannot be served: the configuration has not started, a
-// document is not loaded, or the store does not respond. A document that a site serves itself does not count:
+// document is not loaded, or the store does not respond or cannot be written. A document that a site serves itself does not count:
 // requests load it.
 func (a *App) Ready(ctx context.Context) (reason string, err error) {
 	select {
@@ -53,11 +53,11 @@ func (a *App) Ready(ctx context.Context) (reason string, err error) {
 	return "", nil
 }
 
-// check returns an error if the store does not respond. It does not open a store of this node only, since
-// that could create its file.
+// check returns an error if the store does not respond or cannot be written. It does not open the default store, since
+// that would create its file.
 func (s *sharedStore) check(ctx context.Context) error {
 	s.mu.Lock()
-	unused := s.opened.Load() == nil && s.lastErr == nil && !s.module.Shared()
+	unused := s.opened.Load() == nil && s.lastErr == nil && !s.named.Load()
 	s.mu.Unlock()
 	if unused {
 		return nil
@@ -68,13 +68,16 @@ func (s *sharedStore) check(ctx context.Context) error {
 	if err == nil {
 		_, err = opened.Get(ctx, healthKey)
 	}
+	if checked, ok := opened.(store.Checked); ok && errors.Is(err, store.ErrNotFound) {
+		return checked.Health()
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// reportUnreachable logs once if a shared store does not respond at the start of a configuration, and once
+// reportUnreachable opens the store, and logs once if it does not respond at the start of a configuration, and once
 // when it does.
 func (s *sharedStore) reportUnreachable(ended <-chan struct{}) {
 	err := s.check(context.Background())

@@ -46,7 +46,7 @@ type StoreModule interface {
 	// and the pages of large responses in the store.
 	Shared() bool
 
-	// Open opens the store. It is called when the store is first used, and again after an error. Errors must contain no
+	// Open opens the store. It is called at the start, or for the default store at its first use, and again after an error. Errors must contain no
 	// secrets. It may be called after Cleanup.
 	Open(options store.Options) (store.Store, error)
 }
@@ -58,12 +58,13 @@ var openStores = caddy.NewUsagePool()
 // openRetry is the minimum time between attempts to open a store.
 const openRetry = time.Second
 
-// sharedStore opens a store at its first use. Validating a configuration does not open it.
+// sharedStore opens a store at the start, or, if no configuration names it, at its first use. Validating a configuration does not open it.
 type sharedStore struct {
 	key     string                     // key in the pool openStores
 	logger  atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened  atomic.Pointer[store.Store]
 	inUse   chan struct{}       // closed when the store is open
+	named   atomic.Bool         // a configuration names the store, so it counts before its first use
 	latest  atomic.Pointer[App] // the app that was started last
 	pages   *result.PageKeeper
 	bodies  atomic.Pointer[share.Bound]
@@ -83,7 +84,8 @@ type sharedStore struct {
 func (a *App) loadStore(ctx caddy.Context) error {
 	var loaded any
 	var err error
-	if a.StoreRaw == nil {
+	named := a.StoreRaw != nil // LoadModule clears it
+	if !named {
 		loaded, err = ctx.LoadModuleByID(storesNamespace+".bolt", nil)
 	} else {
 		loaded, err = ctx.LoadModule(a, "StoreRaw")
@@ -96,7 +98,9 @@ func (a *App) loadStore(ctx caddy.Context) error {
 		return fmt.Errorf("the module %T is not a store", loaded)
 	}
 	a.storeModule = module
-	a.store, err = acquireStore(module, loaded.(caddy.Module).CaddyModule().ID, a.logger)
+	if a.store, err = acquireStore(module, loaded.(caddy.Module).CaddyModule().ID, a.logger); err == nil && named {
+		a.store.named.Store(true)
+	}
 	return err
 }
 
