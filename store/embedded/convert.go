@@ -44,52 +44,41 @@ func Convert(path string) (r *Report, old string, err error) {
 	return r, old, errors.Join(os.Rename(converted, path), syncFolder(path))
 }
 
+// convertInto writes the records in large transactions.
 func convertInto(converted, path string) error {
 	f, err := openFile(converted, DefaultMaxBytes)
 	if err != nil {
 		return err
 	}
-	c := converter{file: f}
-	err = f.create()
-	if err == nil {
-		err = format2.Read(path, c.add)
-	}
-	if err == nil {
-		err = c.commit()
-	}
-	return errors.Join(err, f.db.Close(), takeOwner(converted))
-}
-
-// converter writes records in large transactions.
-type converter struct {
-	file   *file
-	writes []*write
-	bytes  int64
-	lastID uint64
-}
-
-func (c *converter) add(from *format2.Record, log func(func([]byte) error) error) error {
-	c.lastID++
-	next := &record{
-		id: c.lastID, expires: from.Expires, indexed: from.Expires, length: from.Length, logBytes: from.LogBytes,
-		evictable: from.Evictable, owner: share.Owner(from.Owner), tombstone: bytes.Clone(from.Tombstone), value: append([]byte{}, from.Value...),
-	}
-	w := &write{key: from.Key, next: next}
-	if err := log(func(entry []byte) error {
-		w.entries = append(w.entries, append([]byte{}, entry...))
-		return nil
-	}); err != nil {
+	var writes []*write
+	var size int64
+	var lastID uint64
+	commit := func() error {
+		err := f.write(writes, lastID, func() error { return nil })
+		writes, size = nil, 0
 		return err
 	}
-	c.writes = append(c.writes, w)
-	if c.bytes += next.size(len(from.Key)); c.bytes < convertedBytes {
-		return nil
+	add := func(key string, r *format2.Record) error {
+		lastID++
+		next := &record{
+			id: lastID, expires: r.Expires, indexed: r.Expires, length: r.Length, logBytes: r.LogBytes,
+			evictable: r.Evictable, owner: share.Owner(r.Owner), tombstone: bytes.Clone(r.Tombstone), value: bytes.Clone(r.Value),
+		}
+		w := &write{key: key, next: next}
+		for _, entry := range r.Log {
+			w.entries = append(w.entries, bytes.Clone(entry))
+		}
+		writes = append(writes, w)
+		if size += next.size(len(key)); size < convertedBytes {
+			return nil
+		}
+		return commit()
 	}
-	return c.commit()
-}
-
-func (c *converter) commit() error {
-	err := c.file.write(c.writes, c.lastID, func() error { return nil })
-	c.writes, c.bytes = nil, 0
-	return err
+	if err = f.create(); err == nil {
+		err = format2.Read(path, add)
+	}
+	if err == nil {
+		err = commit()
+	}
+	return errors.Join(err, f.db.Close(), takeOwner(converted))
 }

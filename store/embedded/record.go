@@ -11,7 +11,7 @@ import (
 
 const (
 	sumSize        = 4            // bytes of a checksum, at the beginning of a record and of an entry
-	recordHeader   = sumSize + 35 // bytes of an encoded record before the owner
+	recordHeader   = sumSize + 38 // bytes of an encoded record before the owner
 	recordOverhead = 128          // bytes counted for a record besides its content
 	entryOverhead  = 32           // bytes counted for an entry besides its content
 
@@ -19,9 +19,6 @@ const (
 	classDurable    = 0 // removed only when expired
 	classEvictable  = 1 // may be evicted to make room
 	classShrinkable = 2 // the same, but a tombstone remains, so that only bytes are freed
-
-	// flagOwned in the byte of the class marks a record with an owner or a tombstone.
-	flagOwned = 0x80
 )
 
 // castagnoli is computed in hardware on common CPUs. The table is read-only.
@@ -75,29 +72,21 @@ func (r *record) evicted() *record {
 
 // encode returns the record as it is stored:
 //
-//	checksum 4, expires 8, indexed 8, length 8, logBytes 8, length of the key 2, class 1;
-//	with flagOwned: length 1, owner, length 2, tombstone; value
+//	checksum 4, expires 8, indexed 8, length 8, logBytes 8, length of the key 2, evictable 1, length of the owner 1,
+//	length of the tombstone 2, owner, tombstone, value
 func (r *record) encode(key string) []byte {
-	size := recordHeader + len(r.value)
-	class := r.class()
-	if r.owner != share.Gateway || len(r.tombstone) > 0 {
-		class |= flagOwned
-		size += 1 + len(r.owner) + 2 + len(r.tombstone)
+	b := make([]byte, sumSize, recordHeader+len(r.owner)+len(r.tombstone)+len(r.value))
+	for _, n := range []int64{r.expires, r.indexed, r.length, r.logBytes} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
-	b := make([]byte, sumSize, size)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.expires))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.indexed))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.length))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.logBytes))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(key)))
-	b = append(b, class)
-	if class&flagOwned != 0 {
-		b = append(b, byte(len(r.owner)))
-		b = append(b, r.owner...)
-		b = binary.BigEndian.AppendUint16(b, uint16(len(r.tombstone)))
-		b = append(b, r.tombstone...)
+	evictable := byte(0)
+	if r.evictable {
+		evictable = 1
 	}
-	b = append(b, r.value...)
+	b = append(b, evictable, byte(len(r.owner)))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(r.tombstone)))
+	b = append(append(append(b, r.owner...), r.tombstone...), r.value...)
 	binary.BigEndian.PutUint32(b, recordSum(key, r.id, b))
 	return b
 }
@@ -127,30 +116,21 @@ func parseRecord(b []byte) (r *record, key int) {
 	if len(b) < recordHeader {
 		return nil, 0
 	}
+	owner := recordHeader + int(b[39])
+	tombstone := owner + int(binary.BigEndian.Uint16(b[40:]))
+	if len(b) < tombstone {
+		return nil, 0
+	}
 	r = &record{
 		expires:   int64(binary.BigEndian.Uint64(b[4:])),
 		indexed:   int64(binary.BigEndian.Uint64(b[12:])),
 		length:    int64(binary.BigEndian.Uint64(b[20:])),
 		logBytes:  int64(binary.BigEndian.Uint64(b[28:])),
-		evictable: b[38]&^flagOwned != classDurable,
+		evictable: b[38] != 0,
+		owner:     share.Owner(b[recordHeader:owner]),
+		tombstone: b[owner:tombstone:tombstone],
+		value:     b[tombstone:],
 	}
-	rest := b[recordHeader:]
-	if b[38]&flagOwned != 0 {
-		if len(rest) < 1 || len(rest) < 3+int(rest[0]) {
-			return nil, 0
-		}
-		n := 1 + int(rest[0])
-		size := int(binary.BigEndian.Uint16(rest[n:]))
-		r.owner = share.Owner(rest[1:n])
-		if rest = rest[n+2:]; len(rest) < size {
-			return nil, 0
-		}
-		if size > 0 {
-			r.tombstone = rest[:size:size]
-		}
-		rest = rest[size:]
-	}
-	r.value = rest
 	return r, int(binary.BigEndian.Uint16(b[36:]))
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -17,18 +16,17 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Record is a record and its log.
+// Record is a record.
 type Record struct {
-	Key              string
 	Value, Tombstone []byte
 	Owner            string
 	Expires          int64 // milliseconds since 1970
 	Evictable        bool
-	Length           int64 // number of entries of the log
-	LogBytes         int64
+	Length           int64    // number of entries of the log
+	LogBytes         int64    // bytes of all entries
+	Log              [][]byte // those that the file does not have: the last ones
 
-	id   uint64
-	tail [][]byte // the last entries, which the file does not have
+	id uint64
 }
 
 const (
@@ -41,21 +39,18 @@ const (
 	frameHeader = 24 // bytes
 	frameAlign  = 8  // bytes
 	changePut   = 1
-
-	lockTimeout = time.Second
 )
 
 var errDamaged = errors.New("the store of format 2 is damaged")
 
-// Read calls visit with each record in the order of the keys, and with a function that reads its log. What they return is valid
-// during the call. No process may have the store open for writing.
-func Read(path string, visit func(r *Record, log func(add func(entry []byte) error) error) error) (err error) {
+// Read calls visit with each record. Its bytes are valid during the call. No process may have the store open for writing.
+func Read(path string, visit func(key string, r *Record) error) (err error) {
 	defer func() {
 		if value := recover(); value != nil { // a panic of bbolt, or because a bucket is missing
 			err = fmt.Errorf("%w: %v", errDamaged, value)
 		}
 	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -65,94 +60,50 @@ func Read(path string, visit func(r *Record, log func(add func(entry []byte) err
 		if stored := own.Get([]byte("format")); !bytes.Equal(stored, []byte{format}) {
 			return fmt.Errorf("the file has format %d, not %d", stored, format)
 		}
-		var salt, flushed uint64
-		if p := own.Get([]byte("position")); len(p) == 16 {
-			salt, flushed = binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:])
-		}
-		s := snapshot{tx: tx, later: make(map[string]*Record)}
-		if err := s.replay(path, salt, flushed); err != nil {
+		position := append(own.Get([]byte("position")), make([]byte, 16)...)
+		later, err := replay(path, binary.BigEndian.Uint64(position), binary.BigEndian.Uint64(position[8:]))
+		if err != nil {
 			return err
 		}
-		return s.visit(visit)
+		values, log := tx.Bucket([]byte("values")), tx.Bucket([]byte("log")).Cursor()
+		err = tx.Bucket([]byte("records")).ForEach(func(key, id []byte) error {
+			if _, is := later[string(key)]; is {
+				return nil
+			}
+			r := decode(values.Get(id))
+			return complete(string(key), r, log, visit)
+		})
+		for key, r := range later {
+			if err == nil && r != nil {
+				err = complete(key, r, log, visit)
+			}
+		}
+		return err
 	})
 }
 
-// snapshot is the file and what the log adds to it.
-type snapshot struct {
-	tx    *bbolt.Tx
-	later map[string]*Record // the records of the log; nil for a deleted one
-}
-
-// get returns the record in the file, or nil.
-func (s *snapshot) get(key string) (*Record, error) {
-	id := s.tx.Bucket([]byte("records")).Get([]byte(key))
-	if id == nil {
-		return nil, nil
-	}
-	r := decode(key, s.tx.Bucket([]byte("values")).Get(id))
+// complete adds the entries that are in the file, and calls visit.
+func complete(key string, r *Record, log *bbolt.Cursor, visit func(key string, r *Record) error) error {
 	if r == nil {
-		return nil, fmt.Errorf("%w: record %q", errDamaged, key)
+		return fmt.Errorf("%w: record %q", errDamaged, key)
 	}
-	return r, nil
-}
-
-func (s *snapshot) visit(visit func(*Record, func(func([]byte) error) error) error) error {
-	keys := slices.Collect(maps.Keys(s.later))
-	c := s.tx.Bucket([]byte("records")).Cursor()
-	for key, _ := c.First(); key != nil; key, _ = c.Next() {
-		if _, is := s.later[string(key)]; !is {
-			keys = append(keys, string(key))
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		r, is := s.later[key]
-		if !is {
-			var err error
-			if r, err = s.get(key); err != nil {
-				return err
-			}
-		}
-		if r == nil {
-			continue
-		}
-		if err := visit(r, func(add func([]byte) error) error { return s.log(r, add) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// log calls add with the entries of the record.
-func (s *snapshot) log(r *Record, add func([]byte) error) error {
-	n := int64(0)
-	c := s.tx.Bucket([]byte("log")).Cursor()
+	var entries [][]byte
 	id := binary.BigEndian.AppendUint64(nil, r.id)
-	for key, entry := c.Seek(id); n < r.Length-int64(len(r.tail)) && bytes.HasPrefix(key, id); key, entry = c.Next() {
-		if err := add(entry); err != nil {
-			return err
-		}
-		n++
+	for at, entry := log.Seek(id); int64(len(entries)) < r.Length-int64(len(r.Log)) && bytes.HasPrefix(at, id); at, entry = log.Next() {
+		entries = append(entries, entry)
 	}
-	for _, entry := range r.tail {
-		if err := add(entry); err != nil {
-			return err
-		}
-		n++
+	if r.Log = append(entries, r.Log...); int64(len(r.Log)) != r.Length {
+		return fmt.Errorf("%w: record %q has %d log entries instead of %d", errDamaged, key, len(r.Log), r.Length)
 	}
-	if n != r.Length {
-		return fmt.Errorf("%w: record %q has %d log entries instead of %d", errDamaged, r.Key, n, r.Length)
-	}
-	return nil
+	return visit(key, r)
 }
 
 // decode returns an encoded record, or nil if b is too short.
-func decode(key string, b []byte) *Record {
+func decode(b []byte) *Record {
 	if len(b) < recordHeader {
 		return nil
 	}
 	r := &Record{
-		Key:       key,
 		id:        binary.BigEndian.Uint64(b),
 		Expires:   int64(binary.BigEndian.Uint64(b[8:])),
 		Length:    int64(binary.BigEndian.Uint64(b[24:])),
@@ -163,10 +114,8 @@ func decode(key string, b []byte) *Record {
 	if b[40]&flagOwned != 0 {
 		fields := reader{rest: r.Value}
 		r.Owner = string(fields.take(fields.number(1)))
-		size := fields.take(2)
-		if len(size) == 2 {
-			r.Tombstone = fields.take(int(binary.BigEndian.Uint16(size)))
-		}
+		size := append(fields.take(2), 0, 0)
+		r.Tombstone = fields.take(int(binary.BigEndian.Uint16(size)))
 		if r.Value = fields.rest; fields.err != nil {
 			return nil
 		}
@@ -180,8 +129,8 @@ type frame struct {
 	body   []byte
 }
 
-// replay reads the changes of the log that the file lacks.
-func (s *snapshot) replay(path string, salt, flushed uint64) error {
+// replay returns the records that the log changes after a frame; nil for a deleted one.
+func replay(path string, salt, flushed uint64) (map[string]*Record, error) {
 	var frames []frame
 	for _, name := range []string{path + ".wal.1", path + ".wal.2"} {
 		b, err := os.ReadFile(name)
@@ -189,50 +138,51 @@ func (s *snapshot) replay(path string, salt, flushed uint64) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		some := scan(b, salt)
 		if len(some) > 0 && string(b[:len(walMagic)]) != walMagic {
-			return fmt.Errorf("%w: the header of %s, at byte 0", errDamaged, name)
+			return nil, fmt.Errorf("%w: the header of %s, at byte 0", errDamaged, name)
 		}
 		frames = append(frames, some...)
 	}
 	slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(a.number, b.number) })
+	later := make(map[string]*Record)
 	for _, f := range frames {
 		if f.number <= flushed {
 			continue
 		}
 		if flushed++; f.number != flushed {
-			return fmt.Errorf("%w: frame %d of the write-ahead log is missing, and later ones exist", errDamaged, flushed)
+			return nil, fmt.Errorf("%w: frame %d of the write-ahead log is missing, and later ones exist", errDamaged, flushed)
 		}
 		for changes := (reader{rest: f.body}); len(changes.rest) > 0; {
-			if err := s.apply(&changes); err != nil {
-				return fmt.Errorf("frame %d of the write-ahead log: %w", f.number, err)
+			if err := changes.apply(later); err != nil {
+				return nil, fmt.Errorf("frame %d of the write-ahead log: %w", f.number, err)
 			}
 		}
 	}
-	return nil
+	return later, nil
 }
 
 // apply reads a change of a frame.
-func (s *snapshot) apply(c *reader) error {
+func (c *reader) apply(later map[string]*Record) error {
 	kind := c.number(1)
 	key := string(c.take(c.number(2)))
 	if kind != changePut {
-		s.later[key] = nil
+		later[key] = nil
 		return c.err
 	}
-	r := decode(key, c.take(c.number(4)))
+	r := decode(c.take(c.number(4)))
 	if r == nil {
 		return errDamaged
 	}
-	if before := s.later[key]; before != nil && before.id == r.id {
-		r.tail = before.tail
+	if before := later[key]; before != nil && before.id == r.id {
+		r.Log = before.Log
 	}
 	for n := c.number(4); n > 0 && c.err == nil; n-- {
-		r.tail = append(r.tail, c.take(c.number(4)))
+		r.Log = append(r.Log, c.take(c.number(4)))
 	}
-	s.later[key] = r
+	later[key] = r
 	return c.err
 }
 
@@ -243,12 +193,9 @@ func scan(b []byte, salt uint64) (frames []frame) {
 		header := b[at : at+frameHeader]
 		length := int(binary.LittleEndian.Uint32(header))
 		salted := append(binary.LittleEndian.AppendUint64(nil, salt), header[:16]...)
-		if length == 0 || length > len(b)-at-frameHeader || binary.LittleEndian.Uint32(header[16:]) != sum(salted) {
-			at += frameAlign
-			continue
-		}
-		body := b[at+frameHeader : at+frameHeader+length]
-		if binary.LittleEndian.Uint32(header[4:]) != sum(body) {
+		body := b[at+frameHeader:]
+		body = body[:min(length, len(body))]
+		if length == 0 || length > len(body) || binary.LittleEndian.Uint32(header[16:]) != sum(salted) || binary.LittleEndian.Uint32(header[4:]) != sum(body) {
 			at += frameAlign
 			continue
 		}
@@ -271,7 +218,7 @@ func (r *reader) take(n int) []byte {
 		r.err, r.rest = errDamaged, nil
 		return nil
 	}
-	b := r.rest[:n]
+	b := r.rest[:n:n]
 	r.rest = r.rest[n:]
 	return b
 }
