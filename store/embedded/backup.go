@@ -86,7 +86,7 @@ func (s *Store) copied(ctx context.Context, use func(path string, r *Report) err
 		return errors.New("another backup or check of the store is in progress: repeat this when it has ended")
 	}
 	defer s.copying.Unlock()
-	if err := s.do(ctx, "", func(*committer) (bool, error) { return false, nil }); err != nil { // after earlier asynchronous changes
+	if err := s.barrier(ctx); err != nil {
 		return err
 	}
 	path := s.file.path + ".copy" // one left by a crash is overwritten

@@ -78,6 +78,38 @@ func (c *change) abandon(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// acknowledged counts, by key, the asynchronous changes that are not committed yet.
+type acknowledged struct {
+	sync.Mutex
+	changes map[string]int
+}
+
+func (a *acknowledged) add(n int, keys ...string) {
+	a.Lock()
+	defer a.Unlock()
+	for _, key := range keys {
+		if a.changes[key] += n; a.changes[key] == 0 {
+			delete(a.changes, key)
+		}
+	}
+}
+
+// settle waits until asynchronous changes of the record, or of any record if key is "", are committed: who has made one reads it.
+func (s *Store) settle(ctx context.Context, key string) error {
+	s.acknowledged.Lock()
+	pending := s.acknowledged.changes[key] > 0 || key == "" && len(s.acknowledged.changes) > 0
+	s.acknowledged.Unlock()
+	if pending {
+		_ = s.barrier(ctx) // after a failed commit, the record is as before
+	}
+	return ctx.Err()
+}
+
+// barrier waits until all earlier changes are durable.
+func (s *Store) barrier(ctx context.Context) error {
+	return s.do(ctx, "", func(*committer) (bool, error) { return false, nil })
+}
+
 // batch is what one transaction of the file makes.
 type batch struct {
 	writes  []*write
@@ -183,6 +215,7 @@ func (c *committer) add(next *change) {
 		next.done <- c.failed
 	case err == nil && async:
 		c.next.async = append(c.next.async, next.key)
+		c.store.acknowledged.add(+1, next.key)
 		next.done <- nil
 	case next.key != "" && c.pending[next.key] == nil:
 		next.done <- err // it has changed nothing, and depends on durable changes only
@@ -221,6 +254,7 @@ func (c *committer) finish(err error) {
 		}
 		c.store.waiters.Wake(w.key)
 	}
+	c.store.acknowledged.add(-1, b.async...)
 	for _, w := range b.waiting {
 		w.done <- w.err
 	}
@@ -239,6 +273,7 @@ func (c *committer) setFailed(err error) {
 // undo undoes the changes of a batch that was not written.
 func (c *committer) undo(b *batch) {
 	c.store.use.add(b.changed, -1)
+	c.store.acknowledged.add(-1, b.async...)
 	for _, key := range b.async { // no caller waits to get the error
 		c.store.options.Failed(fmt.Errorf("record %q: %w", key, c.failed))
 	}

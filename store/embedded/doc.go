@@ -6,7 +6,7 @@
 // other in one transaction, commits, and then lets the callers return (group commit). So changes of the same
 // batch see each other, and a change whose function returns an error leaves the others alone. Readers use read transactions:
 // they see a change when it is committed, and never one that a crash could take back. A change with
-// Async returns as soon as its function has been called.
+// Async returns as soon as its function has been called; a reader of its record waits for the commit.
 //
 // After a failed commit, for instance because the disk is full, all changes of the batch are undone and return the
 // error. The store then rejects changes until a commit works, which it tries once a second (Store.Health).

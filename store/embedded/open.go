@@ -73,6 +73,8 @@ func Open(path string, options Options) (*Store, error) {
 		changes: make(chan *change, maxWaitingChanges),
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
+
+		acknowledged: acknowledged{changes: make(map[string]int)},
 	}
 	c := &committer{store: s, next: newBatch(), written: make(chan error, 1), pending: make(map[string]*write), lastID: lastID}
 	c.setFailed(nil)

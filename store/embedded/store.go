@@ -18,13 +18,14 @@ const maxWaitingChanges = 1024
 
 // Store is the embedded store. It implements store.Store.
 type Store struct {
-	options Options
-	file    *file
-	use     use
-	changes chan *change // for the committer
-	waiters store.Waiters
-	copying sync.Mutex            // held while a copy of the file exists
-	failed  atomic.Pointer[error] // committer.failed
+	options      Options
+	file         *file
+	use          use
+	changes      chan *change // for the committer
+	waiters      store.Waiters
+	copying      sync.Mutex // held while a copy of the file exists
+	acknowledged acknowledged
+	failed       atomic.Pointer[error] // committer.failed
 
 	closing  chan struct{}
 	ended    chan struct{} // closed when the committer has ended
@@ -35,10 +36,10 @@ type Store struct {
 
 // Get implements store.Store.
 func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
-	if err := errors.Join(store.CheckKey(key), ctx.Err()); err != nil {
+	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	r, err := s.get(key)
+	r, err := s.get(ctx, key)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -49,7 +50,10 @@ func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 }
 
 // get returns the record, or nil if there is none or it has expired.
-func (s *Store) get(key string) (r *record, err error) {
+func (s *Store) get(ctx context.Context, key string) (r *record, err error) {
+	if err := s.settle(ctx, key); err != nil {
+		return nil, err
+	}
 	err = s.file.view(func(tx *bbolt.Tx) (err error) {
 		r, err = readRecord(tx, key, true)
 		return err
@@ -60,7 +64,7 @@ func (s *Store) get(key string) (r *record, err error) {
 // Read implements store.Store.
 func (s *Store) Read(ctx context.Context, key string, from int64, limit int) (entries [][]byte, err error) {
 	limit, err = store.CheckRange(from, limit)
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if err = errors.Join(err, s.settle(ctx, key)); err != nil {
 		return nil, err
 	}
 	size := 0
@@ -83,7 +87,7 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) (en
 // Keys implements store.Store.
 func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) (keys []string, err error) {
 	limit, err = store.CheckRange(0, limit)
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if err = errors.Join(err, s.settle(ctx, "")); err != nil {
 		return nil, err
 	}
 	err = s.file.view(func(tx *bbolt.Tx) error {
@@ -112,7 +116,7 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	defer s.waiters.Leave(key)
 	for {
 		changed := s.waiters.Changed(key)
-		r, err := s.get(key)
+		r, err := s.get(ctx, key)
 		if err != nil {
 			return store.Record{}, err
 		}
