@@ -137,9 +137,12 @@ func (w *steadyWriter) ReadFrom(r io.Reader) (int64, error) {
 // has. No process may have the store open for writing.
 func Check(path string) (r *Report, err error) {
 	defer func() {
-		if errors.Is(err, bbolterrors.ErrTimeout) {
+		switch {
+		case errors.Is(err, bbolterrors.ErrTimeout):
 			err = inUseError{explainOpen(path, err)}
-		} else if err != nil {
+		case errors.Is(err, errOldFormat):
+			err = explainOpen(path, err)
+		case err != nil:
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
@@ -215,7 +218,7 @@ func (c *checker) checkRecord(tx *bbolt.Tx, key string) error {
 }
 
 // Restore makes the store at path from a backup, which it checks. The file has the mode 0600, and the owner of its
-// folder, so that a service can open what root has restored. If there is a store,
+// folder, so that a service can open what root has restored. A backup of format 2 is converted. If there is a store,
 // Restore renames its files first, and returns the new name of the store file. If it is not empty, that needs replace;
 // otherwise Restore returns ErrNotEmpty.
 func Restore(backup io.Reader, path string, replace bool) (r *Report, old string, err error) {
@@ -240,7 +243,13 @@ func Restore(backup io.Reader, path string, replace bool) (r *Report, old string
 	if err = errors.Join(err, takeOwner(unpacked), file.Sync(), file.Close()); err != nil {
 		return nil, "", fmt.Errorf("unpacking the backup: %w", err)
 	}
-	if r, err = Check(unpacked); err != nil {
+	r, err = Check(unpacked)
+	if errors.Is(err, errOldFormat) {
+		var before string
+		r, before, err = Convert(unpacked)
+		defer os.Remove(before) //nolint:errcheck // the backup has it
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	present, err := Check(path)

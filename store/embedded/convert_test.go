@@ -119,6 +119,26 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// TestRestore_of_an_old_backup converts it.
+func TestRestore_of_an_old_backup(t *testing.T) {
+	packed, err := os.Open("format2/testdata/store.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	path := filepath.Join(t.TempDir(), "store.db")
+	r, old, err := Restore(packed, path, false)
+	if err != nil || r.Records != 46 || old != "" {
+		t.Fatalf("%+v, %q, %v, want 46 records", r, old, err)
+	}
+	if files, _ := filepath.Glob(path + "*"); len(files) != 1 {
+		t.Errorf("files %q", files)
+	}
+	if _, err := Check(path); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestConvert_refuses other files, and leaves them as they are.
 func TestConvert_refuses(t *testing.T) {
 	s := openTest(t, Options{})
