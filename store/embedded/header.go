@@ -13,7 +13,7 @@ import (
 // errNoStore reports that a file is not a store.
 var errNoStore = errors.New("it is not a store file")
 
-// readFormat returns the format of the store file, or 0 if it cannot be told: there is no file, or a process writes it at this time. It
+// readFormat returns the format of the store file, or 0 if it is not known: there is no file, or a process writes it at this time. It
 // takes no lock.
 //
 // A bbolt file begins with two pages, whose content begins at byte 16: magic 4, version 4, page size 4, flags 4, page of the root 8, 24
