@@ -12,8 +12,9 @@ var packages = map[string]map[string]string{
 		"toolset": "app", "toolsets": "app", "caller_metrics": "app", "store": "stores", "max_bodies": "bodies",
 		"calls": "calls", "audit": "archive", "evict_refused_engagements": "oagent",
 	},
-	"agents.inspectors": {"secrets": "inspectors", "pii": "inspectors", "webhook": "inspectors", "presidio": "inspectors", "moderation": "inspectors"},
-	"agents.stores":     {"redis": "stores/redis", "postgres": "stores/postgres"},
+	"agents.credentials": {"oauth": "app/credential/exchange", "user": "connections"},
+	"agents.inspectors":  {"secrets": "inspectors", "pii": "inspectors", "webhook": "inspectors", "presidio": "inspectors", "moderation": "inspectors"},
+	"agents.stores":      {"redis": "stores/redis", "postgres": "stores/postgres"},
 }
 
 // notLinked returns an error message if an option of the object belongs to a package that is not in this build. Known are options of

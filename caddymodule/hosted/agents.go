@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -178,11 +178,11 @@ func (h agentTools) decided(ctx context.Context, d *Decision) {
 // that waits, for example for the run of the called agent, is recorded when it has ended. Calls of tools
 // are recorded by their route.Caller.
 func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capability, do func() run.Result) run.Result {
-	recorder := h.options.Recorder.Load()
+	recorder := h.options.Calls.Active()
 	if recorder == nil {
 		return do()
 	}
-	call := calllog.Call{
+	call := keptcall.Call{
 		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: Protocol, Tool: c.Reference.String(),
 		User: i.User.ID, Agent: i.Agent.Name, Engagement: i.Engagement,
 	}

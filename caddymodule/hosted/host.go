@@ -15,7 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/calltrace"
@@ -71,8 +71,8 @@ type Options struct {
 	Decide func(ctx context.Context, st *run.State, decision, comment string) error
 	// Notices returns the options for the notices about runs; nil for none.
 	Notices func() *run.NoticeOptions
-	// Recorder holds what records the calls of agents, or nil while they are not kept.
-	Recorder *atomic.Pointer[calllog.Recorder]
+	// Calls has what records the calls of agents.
+	Calls keptcall.Source
 	// Spans makes the spans of runs.
 	Spans *calltrace.Source
 

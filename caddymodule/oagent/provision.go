@@ -148,7 +148,7 @@ func (o *Handler) provisionHosting(ctx caddy.Context) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
 		Notices: func() *run.NoticeOptions { return o.notices.RunNotices() },
-		Spans:   &processSpans, Recorder: route.RecorderOf(o.app),
+		Spans:   &processSpans, Calls: route.CallsOf(o.app),
 		Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers,
 		TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return site.GracePeriod(ctx) },
 		Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),

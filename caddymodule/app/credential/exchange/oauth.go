@@ -1,4 +1,5 @@
-package credential
+// Package exchange has the credential `oauth`: an access token that the gateway fetches for itself, or in exchange for that of the caller.
+package exchange
 
 import (
 	"context"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
@@ -98,13 +100,13 @@ type TokenEndpoint struct {
 
 // CaddyModule returns the Caddy module information.
 func (*OAuth) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".oauth", New: func() caddy.Module { return new(OAuth) }}
+	return caddy.ModuleInfo{ID: credential.Namespace + ".oauth", New: func() caddy.Module { return new(OAuth) }}
 }
 
-// Location implements Module.
-func (*OAuth) Location() Location { return Location{Name: "Authorization"} }
+// credential.Location implements credential.Module.
+func (*OAuth) Location() credential.Location { return credential.Location{Name: "Authorization"} }
 
-// ForCaller implements CallerBound.
+// ForCaller implements credential.CallerBound.
 func (c *OAuth) ForCaller() bool { return c.Grant.ForCaller() }
 
 // Provision checks the options and the key files.
@@ -123,7 +125,7 @@ func (c *OAuth) Provision(caddy.Context) error {
 	return nil
 }
 
-// Check implements Checker.
+// Check implements credential.Checker.
 func (c *OAuth) Check(repl *caddy.Replacer) error {
 	_, formErr := c.formWith(repl)
 	_, endpointErr := c.resolve(repl)
@@ -259,7 +261,7 @@ func (c *OAuth) formWith(repl *caddy.Replacer) (url.Values, error) {
 	return form, nil
 }
 
-// Secret implements Module. It returns the token that is kept, or fetches one.
+// Secret implements credential.Module. It returns the token that is kept, or fetches one.
 func (c *OAuth) Secret(ctx context.Context, repl *caddy.Replacer) (string, error) {
 	key, form, caller, err := c.keyFor(ctx, repl)
 	if err != nil {
@@ -305,7 +307,7 @@ func (c *OAuth) keyFor(ctx context.Context, repl *caddy.Replacer) (key tokenclie
 	subject := ""
 	if c.ForCaller() {
 		if caller = site.CallerOf(ctx); caller == nil {
-			return key, nil, nil, &CallError{Kind: tools.Unauthorized, Message: "it needs the caller's access token, and the request has none that agent_auth has verified: log in with an access token (an API key cannot be exchanged)"}
+			return key, nil, nil, &credential.CallError{Kind: tools.Unauthorized, Message: "it needs the caller's access token, and the request has none that agent_auth has verified: log in with an access token (an API key cannot be exchanged)"}
 		}
 		subject = caller.Key()
 	}
@@ -319,25 +321,25 @@ func (c *OAuth) keyFor(ctx context.Context, repl *caddy.Replacer) (key tokenclie
 	return tokenclient.KeyOf(subject, hash), form, caller, nil
 }
 
-// Rejected implements Renewer.
+// Rejected implements credential.Renewer.
 func (c *OAuth) Rejected(ctx context.Context, repl *caddy.Replacer, value string) {
 	if key, _, _, err := c.keyFor(ctx, repl); err == nil {
 		c.cache.Drop(key, strings.TrimPrefix(value, bearer))
 	}
 }
 
-// explain returns the error as a CallError if it is not the operator's.
+// explain returns the error as a credential.CallError if it is not the operator's.
 func (c *OAuth) explain(ctx context.Context, err error, caller *site.Caller) error {
 	failed, ok := errors.AsType[*tokenclient.Error](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled) && context.Cause(ctx) == context.Canceled: //nolint:errorlint // the cause is not wrapped
-		return &CallError{Kind: tools.Canceled, Message: "the client disconnected"}
+		return &credential.CallError{Kind: tools.Canceled, Message: "the client disconnected"}
 	case ctx.Err() != nil:
-		return &CallError{Kind: tools.Unreachable, err: err, Message: "the authorization server that gives the access token for it did not respond in time; the call was not made, so it may be repeated"}
+		return &credential.CallError{Kind: tools.Unreachable, Err: err, Message: "the authorization server that gives the access token for it did not respond in time; the call was not made, so it may be repeated"}
 	case !ok:
 		return err
 	case failed.Temporary():
-		return &CallError{Kind: tools.Unreachable, err: err, Message: "the authorization server that gives the access token for it cannot be reached or is overloaded; the call was not made, so it may be repeated"}
+		return &credential.CallError{Kind: tools.Unreachable, Err: err, Message: "the authorization server that gives the access token for it cannot be reached or is overloaded; the call was not made, so it may be repeated"}
 	case caller == nil:
 		return err
 	}
@@ -347,23 +349,23 @@ func (c *OAuth) explain(ctx context.Context, err error, caller *site.Caller) err
 		if len(failed.Numbers) == 0 && !slices.Contains(caller.Audience(), c.ClientID) {
 			message += ". If that does not help, the claim aud of the token may have to name the gateway's client as well"
 		}
-		return &CallError{Kind: tools.Unauthorized, err: err, Message: message}
+		return &credential.CallError{Kind: tools.Unauthorized, Err: err, Message: message}
 	case "interaction_required", "login_required", "consent_required":
 		message := "the identity provider requires the user to log in again (" + failed.Code + ")"
 		if failed.Claims != "" {
 			message += " with the claims " + failed.Claims
 		}
-		return &CallError{Kind: tools.Unauthorized, err: err, Message: message}
+		return &credential.CallError{Kind: tools.Unauthorized, Err: err, Message: message}
 	}
 	return err
 }
 
 // Interface guards
 var (
-	_ Module             = (*OAuth)(nil)
-	_ CallerBound        = (*OAuth)(nil)
-	_ Renewer            = (*OAuth)(nil)
-	_ Checker            = (*OAuth)(nil)
-	_ caddy.Provisioner  = (*OAuth)(nil)
-	_ caddy.CleanerUpper = (*OAuth)(nil)
+	_ credential.Module      = (*OAuth)(nil)
+	_ credential.CallerBound = (*OAuth)(nil)
+	_ credential.Renewer     = (*OAuth)(nil)
+	_ credential.Checker     = (*OAuth)(nil)
+	_ caddy.Provisioner      = (*OAuth)(nil)
+	_ caddy.CleanerUpper     = (*OAuth)(nil)
 )

@@ -1,4 +1,4 @@
-package credential_test
+package exchange_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package credential
+package exchange
 
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
