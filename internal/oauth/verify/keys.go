@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -98,7 +99,7 @@ func parseKeys(document []byte) (*keySet, error) {
 		}
 		if err != nil {
 			id := strictjson.Text(strictjson.MemberOf(raw, "kid"))
-			parsed.skipped = append(parsed.skipped, fmt.Sprintf("key %d (kid %s): %v", i+1, quoteShort(id), err))
+			parsed.skipped = append(parsed.skipped, fmt.Sprintf("key %d (kid %s): %v", i+1, oauth.QuoteShort(id), err))
 			continue
 		}
 		parsed.keys = append(parsed.keys, key{id: jwk.KeyID, algorithm: jwk.Algorithm, public: public})

@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -33,9 +34,9 @@ func TestBearer(t *testing.T) {
 		"equals alone":        {[]string{"Bearer =="}, "", "characters"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			token, err := Bearer(http.Header{"Authorization": test.values})
+			token, err := oauth.Bearer(http.Header{"Authorization": test.values})
 			if test.want != "" {
-				if refusal := wantError(t, err, InvalidRequest, test.want); refusal.Status() != http.StatusBadRequest {
+				if refusal := wantError(t, err, oauth.InvalidRequest, test.want); refusal.Status() != http.StatusBadRequest {
 					t.Errorf("status %d", refusal.Status())
 				}
 				return
@@ -49,17 +50,17 @@ func TestBearer(t *testing.T) {
 
 func TestChallenge(t *testing.T) {
 	for rule, test := range map[string]struct {
-		challenge Challenge
+		challenge oauth.Challenge
 		want      string
 	}{
-		"nothing": {Challenge{}, `Bearer`},
+		"nothing": {oauth.Challenge{}, `Bearer`},
 		"all": {
-			Challenge{Realm: "r", Error: InsufficientScope, Description: "no", Scope: []string{"a", "b:c"}, ResourceMetadata: "https://a.test/x"},
+			oauth.Challenge{Realm: "r", Error: oauth.InsufficientScope, Description: "no", Scope: []string{"a", "b:c"}, ResourceMetadata: "https://a.test/x"},
 			`Bearer realm="r", error="insufficient_scope", error_description="no", scope="a b:c", resource_metadata="https://a.test/x"`,
 		},
-		"missing token":  {ChallengeOf(&Error{Code: Missing, Description: "x"}, nil, "https://a.test/x"), `Bearer resource_metadata="https://a.test/x"`},
-		"invalid token":  {ChallengeOf(&Error{Code: InvalidToken, Description: "expired"}, []string{"a"}, ""), `Bearer error="invalid_token", error_description="expired", scope="a"`},
-		"hostile values": {Challenge{Realm: "a\"b\\c\r\nX: y", Description: "é\x00"}, `Bearer realm="a'b'c  X: y", error_description="??"`},
+		"missing token":  {oauth.ChallengeOf(&oauth.Error{Code: oauth.Missing, Description: "x"}, nil, "https://a.test/x"), `Bearer resource_metadata="https://a.test/x"`},
+		"invalid token":  {oauth.ChallengeOf(&oauth.Error{Code: oauth.InvalidToken, Description: "expired"}, []string{"a"}, ""), `Bearer error="invalid_token", error_description="expired", scope="a"`},
+		"hostile values": {oauth.Challenge{Realm: "a\"b\\c\r\nX: y", Description: "é\x00"}, `Bearer realm="a'b'c  X: y", error_description="??"`},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if got := test.challenge.String(); got != test.want {
@@ -70,15 +71,15 @@ func TestChallenge(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	for code, want := range map[Code]int{Missing: 401, InvalidToken: 401, InvalidRequest: 400, InsufficientScope: 403, Unavailable: 503} {
-		if got := (&Error{Code: code}).Status(); got != want {
+	for code, want := range map[oauth.Code]int{oauth.Missing: 401, oauth.InvalidToken: 401, oauth.InvalidRequest: 400, oauth.InsufficientScope: 403, oauth.Unavailable: 503} {
+		if got := (&oauth.Error{Code: code}).Status(); got != want {
 			t.Errorf("%s: got %d, want %d", code, got, want)
 		}
 	}
 }
 
 func TestMetadata(t *testing.T) {
-	full := Metadata{
+	full := oauth.Metadata{
 		Resource: testAudience, AuthorizationServers: []string{testIssuer, "https://b.test"}, Scopes: []string{"a", "b"},
 		Name: `Trips "by train"`, Documentation: "https://docs.test/",
 	}
@@ -91,11 +92,11 @@ func TestMetadata(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)
 	}
-	if got := string((&Metadata{Resource: "x"}).Append(nil)); got != `{"resource":"x","bearer_methods_supported":["header"]}` {
+	if got := string((&oauth.Metadata{Resource: "x"}).Append(nil)); got != `{"resource":"x","bearer_methods_supported":["header"]}` {
 		t.Errorf("got %s", got)
 	}
-	for path, want := range map[string]string{"": WellKnown, "/": WellKnown, "/mcp": WellKnown + "/mcp", "/a/b/": WellKnown + "/a/b"} {
-		if got := MetadataPath(path); got != want {
+	for path, want := range map[string]string{"": oauth.WellKnown, "/": oauth.WellKnown, "/mcp": oauth.WellKnown + "/mcp", "/a/b/": oauth.WellKnown + "/a/b"} {
+		if got := oauth.MetadataPath(path); got != want {
 			t.Errorf("%q: got %s, want %s", path, got, want)
 		}
 	}
@@ -113,7 +114,7 @@ func TestCheckResource(t *testing.T) {
 		"https://api.test/%zz":   "absolute",
 		"https:///no-host/in-it": "absolute",
 	} {
-		err := CheckResource(text)
+		err := oauth.CheckResource(text)
 		if want == "" && err != nil || want != "" && (err == nil || !testkit.ContainsAll(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}

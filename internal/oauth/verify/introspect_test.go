@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 // introspected returns a Verifier whose introspection endpoint responds with what answer returns.
@@ -45,31 +47,31 @@ func TestIntrospection_accepts_and_rejects(t *testing.T) {
 	for rule, test := range map[string]struct {
 		status int
 		body   string
-		code   Code // "" if the token is accepted
+		code   oauth.Code // "" if the token is accepted
 		word   string
 	}{
 		"active":           {200, active(), "", ""},
 		"no iss":           {200, active("iss", nil), "", ""},
 		"no exp":           {200, active("exp", nil), "", ""},
-		"inactive":         {200, `{"active":false}`, InvalidToken, "active"},
-		"no active":        {200, active("active", nil), InvalidToken, "active"},
-		"active as text":   {200, active("active", "true"), Unavailable, ""},
-		"other iss":        {200, active("iss", "https://evil.test"), InvalidToken, "iss"},
-		"other aud":        {200, active("aud", "https://evil.test"), InvalidToken, "aud"},
-		"no aud":           {200, active("aud", nil), InvalidToken, "aud"},
-		"expired":          {200, active("exp", 1), InvalidToken, "expired"},
-		"no user":          {200, active("sub", nil, "client_id", nil), InvalidToken, "sub"},
+		"inactive":         {200, `{"active":false}`, oauth.InvalidToken, "active"},
+		"no active":        {200, active("active", nil), oauth.InvalidToken, "active"},
+		"active as text":   {200, active("active", "true"), oauth.Unavailable, ""},
+		"other iss":        {200, active("iss", "https://evil.test"), oauth.InvalidToken, "iss"},
+		"other aud":        {200, active("aud", "https://evil.test"), oauth.InvalidToken, "aud"},
+		"no aud":           {200, active("aud", nil), oauth.InvalidToken, "aud"},
+		"expired":          {200, active("exp", 1), oauth.InvalidToken, "expired"},
+		"no user":          {200, active("sub", nil, "client_id", nil), oauth.InvalidToken, "sub"},
 		"bearer":           {200, active("token_type", "Bearer", "typ", "Bearer", "token_use", "access_token"), "", ""},
 		"another type":     {200, active("token_type", "urn:vendor:validated_token"), "", ""},
-		"refresh token":    {200, active("token_type", "refresh_token"), InvalidToken, "access token"},
-		"as a URN":         {200, active("token_type", "urn:ietf:params:oauth:token-type:refresh_token"), InvalidToken, "access token"},
-		"ID token":         {200, active("token_type", "Bearer", "token_use", "id"), InvalidToken, "access token"},
-		"Keycloak refresh": {200, active("token_type", "Bearer", "typ", "Refresh"), InvalidToken, "access token"},
-		"not JSON":         {200, `active`, Unavailable, ""},
-		"duplicate member": {200, `{"active":false,"active":true}`, Unavailable, ""},
-		"too large":        {200, active("x", strings.Repeat("x", 1<<20)), Unavailable, ""},
-		"not found":        {404, active(), Unavailable, ""},
-		"error":            {500, ``, Unavailable, ""},
+		"refresh token":    {200, active("token_type", "refresh_token"), oauth.InvalidToken, "access token"},
+		"as a URN":         {200, active("token_type", "urn:ietf:params:oauth:token-type:refresh_token"), oauth.InvalidToken, "access token"},
+		"ID token":         {200, active("token_type", "Bearer", "token_use", "id"), oauth.InvalidToken, "access token"},
+		"Keycloak refresh": {200, active("token_type", "Bearer", "typ", "Refresh"), oauth.InvalidToken, "access token"},
+		"not JSON":         {200, `active`, oauth.Unavailable, ""},
+		"duplicate member": {200, `{"active":false,"active":true}`, oauth.Unavailable, ""},
+		"too large":        {200, active("x", strings.Repeat("x", 1<<20)), oauth.Unavailable, ""},
+		"not found":        {404, active(), oauth.Unavailable, ""},
+		"error":            {500, ``, oauth.Unavailable, ""},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			v, _ := introspected(t, func(string) (int, string) { return test.status, test.body })
@@ -102,7 +104,7 @@ func TestIntrospection_is_not_used_for_JWTs(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := v.Verify(t.Context(), s.token(t, with(goodClaims(), "iss", "https://evil.test")), testAudience)
-	wantError(t, err, InvalidToken, "iss")
+	wantError(t, err, oauth.InvalidToken, "iss")
 }
 
 // TestIntrospection_keeps_responses for a minute, but not after the end of the token. Inactive tokens are
@@ -148,7 +150,7 @@ func TestIntrospection_shares_a_request(t *testing.T) {
 		var wait sync.WaitGroup
 		wait.Go(func() {
 			_, err := v.Verify(first, "opaque", testAudience)
-			wantError(t, err, Unavailable, "")
+			wantError(t, err, oauth.Unavailable, "")
 		})
 		synctest.Wait()
 		for range 20 {
@@ -195,7 +197,7 @@ func TestIntrospection_flood_leaves_room_for_other_networks(t *testing.T) {
 			t.Errorf("another network: %v after %s, want an accepted token at once", err, time.Since(began))
 		}
 		_, err := v.VerifyFrom(t.Context(), "192.0.2.1", "one more", testAudience)
-		wantError(t, err, Unavailable, "")
+		wantError(t, err, oauth.Unavailable, "")
 		if waited := time.Since(began); waited != introspectionWait {
 			t.Errorf("a token of the network that floods was refused after %s, want %s", waited, introspectionWait)
 		}

@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // checkIssuer returns an error if text cannot be an issuer (RFC 8414, section 2).
 func checkIssuer(text string) error {
-	u, err := checkAddress(text)
+	u, err := oauth.ParseAddress(text)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (f *fetcher) metadata(ctx context.Context, address, issuer string) (keys st
 	if of.Keys == "" {
 		return "", fmt.Errorf("%s: the metadata has no jwks_uri", address)
 	}
-	if _, err := checkAddress(of.Keys); err != nil {
+	if _, err := oauth.ParseAddress(of.Keys); err != nil {
 		return "", fmt.Errorf("%s: jwks_uri: %w", address, err)
 	}
 	return of.Keys, nil

@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"crypto"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -210,9 +211,9 @@ func (s *authServer) verifier(t *testing.T, change func(*Options)) *Verifier {
 }
 
 // wantError fails unless err is an Error of the code whose description has text.
-func wantError(t *testing.T, err error, code Code, text string) *Error {
+func wantError(t *testing.T, err error, code oauth.Code, text string) *oauth.Error {
 	t.Helper()
-	refusal, ok := errors.AsType[*Error](err)
+	refusal, ok := errors.AsType[*oauth.Error](err)
 	if !ok || refusal.Code != code || !testkit.ContainsAll(refusal.Description, text) {
 		t.Fatalf("got %v, want %s with %q", err, code, text)
 	}

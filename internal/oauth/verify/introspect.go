@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -51,7 +52,7 @@ type Introspection struct {
 
 // CheckIntrospection returns an error if tokens must not be sent to the address.
 func CheckIntrospection(address string) error {
-	_, err := checkAddress(address)
+	_, err := oauth.ParseAddress(address)
 	return err
 }
 
@@ -95,7 +96,7 @@ func isJWT(token string) bool {
 }
 
 // check returns the token if the endpoint says that it is active. Address is that of the client.
-func (i *introspector) check(ctx context.Context, address, token string, hash [sha256.Size]byte) (*Token, error) {
+func (i *introspector) check(ctx context.Context, address, token string, hash [sha256.Size]byte) (*oauth.Token, error) {
 	for _, kept := range []*cache{&i.known, &i.refused} {
 		if known, ok := kept.get(hash); ok {
 			if time.Now().Before(known.until) {
@@ -126,16 +127,16 @@ func (i *introspector) check(ctx context.Context, address, token string, hash [s
 		if done.Err != nil {
 			return nil, done.Err
 		}
-		return i.result(done.Val.(*Token))
+		return i.result(done.Val.(*oauth.Token))
 	}
 }
 
 // result returns the result of a check. Token is nil if it is not active.
-func (i *introspector) result(token *Token) (*Token, error) {
+func (i *introspector) result(token *oauth.Token) (*oauth.Token, error) {
 	if token == nil {
-		return nil, invalidToken("the token is not active: it has expired, was revoked, or is not of this issuer")
+		return nil, oauth.NewInvalidToken("the token is not active: it has expired, was revoked, or is not of this issuer")
 	}
-	return token, token.checkTime(time.Now(), i.options.Leeway)
+	return token, checkTime(token, time.Now(), i.options.Leeway)
 }
 
 // introspectionResponse has the members of a response that say what the token is. The standard has token_type only (RFC 7662, section 2.2); Ory
@@ -161,7 +162,7 @@ func (r *introspectionResponse) otherKind() string {
 
 // fetch asks the endpoint about a token. It returns nil if the token is not active. A failure to find out is
 // reported, and never accepts the token.
-func (i *introspector) fetch(network share.Owner, token string) (*Token, error) {
+func (i *introspector) fetch(network share.Owner, token string) (*oauth.Token, error) {
 	if i.slots.Await(i.ctx, network, 1, introspectionWait) != nil {
 		return nil, unavailable()
 	}
@@ -173,7 +174,7 @@ func (i *introspector) fetch(network share.Owner, token string) (*Token, error) 
 			return nil, nil
 		}
 		if kind := response.otherKind(); err == nil && kind != "" {
-			return nil, invalidToken("the token is not an access token: its issuer says that it is of the kind %s", quoteShort(kind))
+			return nil, oauth.NewInvalidToken("the token is not an access token: its issuer says that it is of the kind %s", oauth.QuoteShort(kind))
 		}
 	}
 	if err != nil {
@@ -206,7 +207,7 @@ func (i *introspector) post(token string) ([]byte, error) {
 }
 
 // token reads the response for an active token.
-func (i *introspector) token(body []byte) (*Token, error) {
+func (i *introspector) token(body []byte) (*oauth.Token, error) {
 	c, err := readClaims(body)
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (i *introspector) token(body []byte) (*Token, error) {
 		c.Issuer = i.Issuer
 	}
 	if c.Issuer != i.Issuer {
-		return nil, invalidToken("the token's iss %s is not the issuer of introspected tokens", quoteShort(c.Issuer))
+		return nil, oauth.NewInvalidToken("the token's iss %s is not the issuer of introspected tokens", oauth.QuoteShort(c.Issuer))
 	}
 	if c.Expires == nil {
 		c.Expires = jsontext.Value(strconv.FormatInt(time.Now().Add(unknownLifetime).Unix(), 10))
@@ -225,8 +226,8 @@ func (i *introspector) token(body []byte) (*Token, error) {
 
 // unavailable returns an Error with Unavailable.
 func unavailable() error {
-	return &Error{
-		Code:        Unavailable,
+	return &oauth.Error{
+		Code:        oauth.Unavailable,
 		Description: "the token cannot be verified at the moment, because the introspection endpoint of its issuer gave no usable response; try again",
 		RetryAfter:  time.Second,
 	}

@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 const (
@@ -158,10 +160,10 @@ func (k *keyring) find(ctx context.Context, header *joseHeader, signed func([]*k
 	case set == nil:
 		return nil, k.unavailable()
 	case len(found) == 0:
-		return nil, invalidToken("the token is signed with a key (kid %s, alg %s) that its issuer does not publish",
-			quoteShort(header.KeyID), quoteShort(header.Algorithm))
+		return nil, oauth.NewInvalidToken("the token is signed with a key (kid %s, alg %s) that its issuer does not publish",
+			oauth.QuoteShort(header.KeyID), oauth.QuoteShort(header.Algorithm))
 	}
-	return nil, invalidToken("the token's signature is not valid")
+	return nil, oauth.NewInvalidToken("the token's signature is not valid")
 }
 
 // refetch returns the channel to wait for before the keys are looked up again. It returns nil
@@ -211,8 +213,8 @@ func (k *keyring) unavailable() error {
 	k.mu.Lock()
 	wait := time.Until(k.next)
 	k.mu.Unlock()
-	return &Error{
-		Code:        Unavailable,
+	return &oauth.Error{
+		Code:        oauth.Unavailable,
 		Description: "the keys of the token's issuer are not available at the moment, so the token cannot be verified; try again",
 		RetryAfter:  max(wait, time.Second),
 	}

@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"crypto/elliptic"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -38,7 +39,7 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := v.Verify(t.Context(), old, testAudience)
-		wantError(t, err, InvalidToken, "publish")
+		wantError(t, err, oauth.InvalidToken, "publish")
 	})
 }
 
@@ -98,7 +99,7 @@ func TestDown_at_start(t *testing.T) {
 		token := s.token(t, with(goodClaims(), "exp", time.Now().Add(5*time.Hour).Unix()))
 		for range 100 {
 			_, err := v.Verify(t.Context(), token, testAudience)
-			if refusal := wantError(t, err, Unavailable, "again"); refusal.RetryAfter < time.Second || refusal.RetryAfter > lastRetry {
+			if refusal := wantError(t, err, oauth.Unavailable, "again"); refusal.RetryAfter < time.Second || refusal.RetryAfter > lastRetry {
 				t.Errorf("retry after %s", refusal.RetryAfter)
 			}
 		}
@@ -137,7 +138,7 @@ func TestDownLater(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		_, err := v.Verify(t.Context(), token, testAudience)
-		wantError(t, err, Unavailable, "")
+		wantError(t, err, oauth.Unavailable, "")
 		s.behave(nil)
 		time.Sleep(lastRetry + time.Second)
 		if _, err := v.Verify(t.Context(), token, testAudience); err != nil {
@@ -189,7 +190,7 @@ func TestExpiry_of_remembered(t *testing.T) {
 		}
 		time.Sleep(time.Minute + DefaultLeeway)
 		_, err := v.Verify(t.Context(), token, testAudience)
-		wantError(t, err, InvalidToken, "expired")
+		wantError(t, err, oauth.InvalidToken, "expired")
 		if n := len(v.verified.recent); n != 0 {
 			t.Errorf("%d tokens are remembered", n)
 		}
@@ -253,7 +254,7 @@ func TestBadServers(t *testing.T) {
 					o.Observer.Failed = func(_ string, err error, _ bool) { failures <- err }
 				})
 				_, err := v.Verify(t.Context(), s.token(t, goodClaims()), testAudience)
-				wantError(t, err, Unavailable, "")
+				wantError(t, err, oauth.Unavailable, "")
 				if err := <-failures; !testkit.ContainsAll(err.Error(), test.want) {
 					t.Errorf("got %v, want %q", err, test.want)
 				}
@@ -275,14 +276,14 @@ func TestWaitEnds(t *testing.T) {
 		token := s.token(t, goodClaims())
 		start := time.Now()
 		_, err := v.Verify(t.Context(), token, testAudience)
-		wantError(t, err, Unavailable, "")
+		wantError(t, err, oauth.Unavailable, "")
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("waited %s", took)
 		}
 		v.Close()
 		start = time.Now()
 		_, err = v.Verify(t.Context(), token, testAudience)
-		wantError(t, err, Unavailable, "")
+		wantError(t, err, oauth.Unavailable, "")
 		if took := time.Since(start); took != 0 {
 			t.Errorf("waited %s after Close", took)
 		}
@@ -307,7 +308,7 @@ func TestClose(t *testing.T) {
 		unused.Close()
 		unused.Warm()
 		_, err := unused.Verify(t.Context(), s.token(t, goodClaims()), testAudience)
-		wantError(t, err, Unavailable, "")
+		wantError(t, err, oauth.Unavailable, "")
 	})
 }
 

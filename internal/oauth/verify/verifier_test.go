@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -32,7 +33,7 @@ func TestVerify(t *testing.T) {
 	if want := [...]string{"ada", "inspector", testIssuer, "[trips:read trips:write]", "[" + testAudience + "]"}; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	of, err := token.Identify(new(ClaimRules))
+	of, err := token.Identify(new(oauth.ClaimRules))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestClaims(t *testing.T) {
 				}
 				return
 			}
-			if refusal := wantError(t, err, InvalidToken, test.want); len(refusal.Description) > 300 {
+			if refusal := wantError(t, err, oauth.InvalidToken, test.want); len(refusal.Description) > 300 {
 				t.Errorf("%d bytes of description", len(refusal.Description))
 			}
 		})
@@ -188,8 +189,8 @@ func TestAlgorithms(t *testing.T) {
 		"claims no JSON":               {v, b64(`{"alg":"RS256"}`) + ".YQ.YQ", "claims JSON"},
 		"claims/name twice":            {v, b64(`{"alg":"RS256"}`) + "." + b64(`{"iss":"a","iss":"b"}`) + ".YQ", "claims JSON"},
 		"claims/nested too deeply":     {v, b64(`{"alg":"RS256"}`) + "." + b64(strings.Repeat("[", 1000)) + ".YQ", "claims JSON"},
-		"longer than the limit":        {v, strings.Repeat("a", MaxToken+1), "longer"},
-		"longer than the limit/signed": {v, sign(t, "RS256", rsaKey(), kid("rsa"), with(goodClaims(), "x", strings.Repeat("x", MaxToken))), "longer"},
+		"longer than the limit":        {v, strings.Repeat("a", oauth.MaxToken+1), "longer"},
+		"longer than the limit/signed": {v, sign(t, "RS256", rsaKey(), kid("rsa"), with(goodClaims(), "x", strings.Repeat("x", oauth.MaxToken))), "longer"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			_, err := test.v.Verify(t.Context(), test.token, testAudience)
@@ -199,7 +200,7 @@ func TestAlgorithms(t *testing.T) {
 				}
 				return
 			}
-			refusal := wantError(t, err, InvalidToken, test.want)
+			refusal := wantError(t, err, oauth.InvalidToken, test.want)
 			if strings.Contains(refusal.Error(), test.token) {
 				t.Error("the error has the token")
 			}
@@ -267,7 +268,7 @@ func TestIssuersApart(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := v.Verify(t.Context(), sign(t, "ES256", key, headers, goodClaims()), testAudience)
-	wantError(t, err, InvalidToken, "publish")
+	wantError(t, err, oauth.InvalidToken, "publish")
 }
 
 // TestOptions has configurations that are refused at once.
@@ -347,9 +348,9 @@ func TestCache_skips_nothing(t *testing.T) {
 		t.Errorf("not from the cache: %v", err)
 	}
 	_, err = v.Verify(t.Context(), good, "https://other.test/")
-	wantError(t, err, InvalidToken, "this resource")
+	wantError(t, err, oauth.InvalidToken, "this resource")
 	_, err = v.Verify(t.Context(), cut(good), testAudience)
-	wantError(t, err, InvalidToken, "signature")
+	wantError(t, err, oauth.InvalidToken, "signature")
 	if len(v.verified.recent) != 1 {
 		t.Errorf("%d tokens are remembered, of which one was good", len(v.verified.recent))
 	}
@@ -424,9 +425,9 @@ func FuzzToken(f *testing.F) {
 	f.Add("Bearer " + forged(`{"alg":"none"}`, goodClaims(), ""))
 	f.Add("Basic YTpi")
 	f.Fuzz(func(t *testing.T, header string) {
-		token, err := Bearer(map[string][]string{"Authorization": {header}})
+		token, err := oauth.Bearer(map[string][]string{"Authorization": {header}})
 		if err != nil {
-			wantError(t, err, InvalidRequest, "")
+			wantError(t, err, oauth.InvalidRequest, "")
 			return
 		}
 		if token == "" {
@@ -440,7 +441,7 @@ func FuzzToken(f *testing.F) {
 			}
 			return
 		}
-		challenge := ChallengeOf(wantError(t, err, InvalidToken, ""), nil, "https://a.test/").String()
+		challenge := oauth.ChallengeOf(wantError(t, err, oauth.InvalidToken, ""), nil, "https://a.test/").String()
 		if strings.ContainsFunc(challenge, func(r rune) bool { return r < ' ' || r > '~' }) || strings.Count(challenge, `"`) != 6 {
 			t.Fatalf("not one challenge: %q", challenge)
 		}

@@ -1,4 +1,4 @@
-package oauth
+package verify
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 const (
@@ -78,7 +80,7 @@ func (i *Issuer) Check() error {
 	if i.JWKS == "" || i.isFile() {
 		return nil
 	}
-	if _, err := checkAddress(i.JWKS); err != nil {
+	if _, err := oauth.ParseAddress(i.JWKS); err != nil {
 		return fmt.Errorf("jwks %.200q: %w", redacted(i.JWKS), err)
 	}
 	return nil
@@ -235,21 +237,21 @@ func (v *Verifier) Close() {
 
 // Verify returns the content of an access token if it is valid and for one of the audiences. An
 // error is an *Error with InvalidToken or Unavailable.
-func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string) (*Token, error) {
+func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string) (*oauth.Token, error) {
 	return v.VerifyFrom(ctx, "", token, audiences...)
 }
 
 // VerifyFrom is like Verify. Address is the IP address of the client that has sent the token: each network has a share of
 // the introspections.
-func (v *Verifier) VerifyFrom(ctx context.Context, address, token string, audiences ...string) (*Token, error) {
-	if len(token) > MaxToken {
-		return nil, invalidToken("the token is longer than %d bytes", MaxToken)
+func (v *Verifier) VerifyFrom(ctx context.Context, address, token string, audiences ...string) (*oauth.Token, error) {
+	if len(token) > oauth.MaxToken {
+		return nil, oauth.NewInvalidToken("the token is longer than %d bytes", oauth.MaxToken)
 	}
 	verified, err := v.checkSignature(ctx, address, token)
 	if err != nil {
 		return nil, err
 	}
-	if err := verified.checkAudience(audiences); err != nil {
+	if err := checkAudience(verified, audiences); err != nil {
 		return nil, err
 	}
 	return verified, nil
@@ -257,7 +259,7 @@ func (v *Verifier) VerifyFrom(ctx context.Context, address, token string, audien
 
 // Inspect returns the content of a token, also of one that Verify rejects, and why its signature does not count. It serves
 // to explain a token, not to accept it. The Token is nil if it cannot be read.
-func (v *Verifier) Inspect(ctx context.Context, token string) (*Token, error) {
+func (v *Verifier) Inspect(ctx context.Context, token string) (*oauth.Token, error) {
 	if v.introspect != nil && !isJWT(token) {
 		return v.introspect.check(ctx, "", token, sha256.Sum256([]byte(token)))
 	}
@@ -274,10 +276,10 @@ func (v *Verifier) Inspect(ctx context.Context, token string) (*Token, error) {
 }
 
 // checkSignature returns the token if its issuer signed it and it is valid now. It uses the cache.
-func (v *Verifier) checkSignature(ctx context.Context, address, token string) (*Token, error) {
+func (v *Verifier) checkSignature(ctx context.Context, address, token string) (*oauth.Token, error) {
 	hash := sha256.Sum256([]byte(token))
 	if known, ok := v.verified.get(hash); ok {
-		err := known.token.checkTime(time.Now(), v.options.Leeway)
+		err := checkTime(known.token, time.Now(), v.options.Leeway)
 		if err == nil && v.rings[known.token.Issuer].current.Load() == known.keys {
 			return known.token, nil
 		}
@@ -293,7 +295,7 @@ func (v *Verifier) checkSignature(ctx context.Context, address, token string) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := verified.checkTime(time.Now(), v.options.Leeway); err != nil {
+	if err := checkTime(verified, time.Now(), v.options.Leeway); err != nil {
 		return nil, err
 	}
 	v.verified.put(hash, remembered{token: verified, keys: keys})
@@ -302,12 +304,12 @@ func (v *Verifier) checkSignature(ctx context.Context, address, token string) (*
 
 // ValidUntil returns when Verify starts to reject the token as expired: its exp plus the
 // leeway.
-func (v *Verifier) ValidUntil(token *Token) time.Time {
+func (v *Verifier) ValidUntil(token *oauth.Token) time.Time {
 	return token.Expires.Add(v.options.Leeway)
 }
 
 // verifyUncached verifies the signature of a token with the keys of its issuer, and decodes its claims.
-func (v *Verifier) verifyUncached(ctx context.Context, token string) (*Token, *keySet, error) {
+func (v *Verifier) verifyUncached(ctx context.Context, token string) (*oauth.Token, *keySet, error) {
 	header, payload, err := split(token)
 	if err != nil {
 		return nil, nil, err
@@ -321,11 +323,11 @@ func (v *Verifier) verifyUncached(ctx context.Context, token string) (*Token, *k
 	}
 	ring, known := v.rings[claims.Issuer]
 	if !known {
-		return nil, nil, invalidToken("the token's iss %s is not an issuer that this resource accepts", quoteShort(claims.Issuer))
+		return nil, nil, oauth.NewInvalidToken("the token's iss %s is not an issuer that this resource accepts", oauth.QuoteShort(claims.Issuer))
 	}
 	signature, err := jose.ParseSignedCompact(token, v.algorithms)
 	if err != nil {
-		return nil, nil, invalidToken("the token is not a well-formed signed JWT")
+		return nil, nil, oauth.NewInvalidToken("the token is not a well-formed signed JWT")
 	}
 	ring.begin(v.ctx, &v.tasks)
 	set, err := ring.find(ctx, &header, func(keys []*key) bool { return verifies(signature, payload, keys) })

@@ -1,9 +1,11 @@
-package oauth
+package verify
 
 import (
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 // maxRemembered limits the number of tokens in one generation of the cache.
@@ -12,7 +14,7 @@ const maxRemembered = 2048
 // remembered is a verified token, and the key set that was current then. When an issuer has a
 // new key set, all of its tokens are verified again. Of an introspected token, until is set instead of keys.
 type remembered struct {
-	token *Token // nil if the introspection endpoint has rejected it
+	token *oauth.Token // nil if the introspection endpoint has rejected it
 	keys  *keySet
 	until time.Time
 }
