@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/embedded/format2"
 )
 
 func init() {
@@ -143,7 +144,7 @@ fairway/store.db in Caddy's data directory).
 	}
 	convert.RunE = RunE(func(flags caddycmd.Flags) error {
 		path := cmp.Or(flags.Arg(0), defaultStore())
-		r, old, err := embedded.Convert(path)
+		r, old, err := embedded.Convert(path, format2.Read)
 		if err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func restoreStore(cmd *cobra.Command, name, path string, replace bool) error {
 		defer file.Close()
 		backup = file
 	}
-	r, old, err := embedded.Restore(backup, path, replace)
+	r, old, err := embedded.Restore(backup, path, replace, format2.Read)
 	if errors.Is(err, embedded.ErrNotEmpty) {
 		return fmt.Errorf("%w: add --replace to rename its files", err)
 	}

@@ -221,7 +221,7 @@ func (c *checker) checkRecord(tx *bbolt.Tx, key string) error {
 // folder, so that a service can open what root has restored. A backup of format 2 is converted. If there is a store,
 // Restore renames its files first, and returns the new name of the store file. If it is not empty, that needs replace;
 // otherwise Restore returns ErrNotEmpty.
-func Restore(backup io.Reader, path string, replace bool) (r *Report, old string, err error) {
+func Restore(backup io.Reader, path string, replace bool, read ReadOld) (r *Report, old string, err error) {
 	packed, err := gzip.NewReader(backup)
 	if err != nil {
 		return nil, "", fmt.Errorf("this is not a backup: %w", err)
@@ -246,7 +246,7 @@ func Restore(backup io.Reader, path string, replace bool) (r *Report, old string
 	r, err = Check(unpacked)
 	if errors.Is(err, errOldFormat) {
 		var before string
-		r, before, err = Convert(unpacked)
+		r, before, err = Convert(unpacked, read)
 		defer os.Remove(before) //nolint:errcheck // the backup has it
 	}
 	if err != nil {

@@ -72,7 +72,7 @@ func TestBackup_has_all_acknowledged_changes(t *testing.T) {
 		mu.Unlock()
 		backup := backupOf(t, s)
 		restored := filepath.Join(t.TempDir(), "restored", "store.db")
-		if _, old, err := Restore(bytes.NewReader(backup), restored, false); err != nil || old != "" {
+		if _, old, err := Restore(bytes.NewReader(backup), restored, false, nil); err != nil || old != "" {
 			t.Fatalf("restored over %q, error %v", old, err)
 		}
 		if info, err := os.Stat(restored); err != nil || info.Mode().Perm() != 0o600 {
@@ -109,7 +109,7 @@ func TestRestore(t *testing.T) {
 	putAll(t, s, "a/", 100)
 	backup := backupOf(t, s)
 	restore := func(backup []byte, replace bool) (string, error) {
-		_, old, err := Restore(bytes.NewReader(backup), path, replace)
+		_, old, err := Restore(bytes.NewReader(backup), path, replace, nil)
 		return old, err
 	}
 	if _, err := restore(backup, true); err == nil || !strings.Contains(err.Error(), "in use") {

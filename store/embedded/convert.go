@@ -7,15 +7,29 @@ import (
 	"os"
 
 	"github.com/fairwayhq/fairway/internal/share"
-	"github.com/fairwayhq/fairway/store/embedded/format2"
 )
+
+// Old is a record of an earlier format.
+type Old struct {
+	ID               uint64
+	Value, Tombstone []byte
+	Owner            string
+	Expires          int64 // milliseconds since 1970
+	Evictable        bool
+	Length           int64    // number of entries of the log
+	LogBytes         int64    // bytes of all entries
+	Log              [][]byte // those that the file does not have: the last ones
+}
+
+// ReadOld calls visit for each record of a store of format 2, as format2.Read does. The values are valid during the call.
+type ReadOld func(path string, visit func(key string, r *Old) error) error
 
 // convertedBytes is the size after which a transaction of Convert is committed.
 const convertedBytes = 8 << 20
 
 // Convert makes a store of this version from the store of format 2 at path. It renames the old files, and returns the new name
 // of the old store file. No process may have the store open. After an error, the old files are as they were.
-func Convert(path string) (r *Report, old string, err error) {
+func Convert(path string, read ReadOld) (r *Report, old string, err error) {
 	own, err := readFormat(path)
 	switch {
 	case err != nil:
@@ -32,7 +46,7 @@ func Convert(path string) (r *Report, old string, err error) {
 		return nil, "", err
 	}
 	defer os.Remove(converted) //nolint:errcheck // it has been renamed, unless there was an error
-	if err := convertInto(converted, path); err != nil {
+	if err := convertInto(converted, path, read); err != nil {
 		return nil, "", fmt.Errorf("converting the store: %w", explainOpen(path, err))
 	}
 	if r, err = Check(converted); err != nil {
@@ -45,7 +59,7 @@ func Convert(path string) (r *Report, old string, err error) {
 }
 
 // convertInto writes the records in large transactions.
-func convertInto(converted, path string) error {
+func convertInto(converted, path string, read ReadOld) error {
 	f, err := openFile(converted, DefaultMaxBytes)
 	if err != nil {
 		return err
@@ -58,7 +72,7 @@ func convertInto(converted, path string) error {
 		writes, size = nil, 0
 		return err
 	}
-	add := func(key string, r *format2.Record) error {
+	add := func(key string, r *Old) error {
 		lastID++
 		next := &record{
 			id: lastID, expires: r.Expires, indexed: r.Expires, length: r.Length, logBytes: r.LogBytes,
@@ -75,7 +89,7 @@ func convertInto(converted, path string) error {
 		return commit()
 	}
 	if err = f.create(); err == nil {
-		err = format2.Read(path, add)
+		err = read(path, add)
 	}
 	if err == nil {
 		err = commit()

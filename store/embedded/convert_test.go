@@ -1,201 +1,25 @@
 package embedded
 
 import (
-	"compress/gzip"
-	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"os"
+	"bytes"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-
-	"go.etcd.io/bbolt"
-
-	"github.com/fairwayhq/fairway/store"
 )
 
-// sampleOf2 unpacks the kept sample of format 2: a store file and its write-ahead log.
-func sampleOf2(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "store.db")
-	for _, suffix := range []string{"", ".wal.1", ".wal.2"} {
-		packed, err := os.Open("format2/testdata/store.db" + suffix + ".gz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer packed.Close()
-		reader, err := gzip.NewReader(packed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(reader)
-		if err == nil {
-			err = os.WriteFile(path+suffix, data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path
-}
-
-// TestConvert converts the sample, whose log has changes of records in the file, deletions, a new record with an old key, and
-// new records.
-func TestConvert(t *testing.T) {
-	path := sampleOf2(t)
-	before, err := os.ReadFile(path)
-	if err != nil {
+// TestConvert_keeps_what_no_reader_shows checks the owner of a record, and what remains of a dropped one.
+func TestConvert_keeps_what_no_reader_shows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	old := Old{ID: 7, Value: []byte("v"), Owner: "user ada", Tombstone: []byte("dropped"), Expires: 1 << 50, Evictable: true}
+	read := func(_ string, visit func(string, *Old) error) error { return visit("k", &old) }
+	if err := convertInto(path, path, read); err != nil {
 		t.Fatal(err)
 	}
-	for what, open := range map[string]func() error{
-		"Open": func() error {
-			_, err := Open(path, Options{})
-			return err
-		},
-		"CheckPlace": func() error { return CheckPlace(path) },
-	} {
-		if err := open(); err == nil || !strings.Contains(err.Error(), "convert "+path) {
-			t.Errorf("%s: %v, want the command with the path", what, err)
-		}
-	}
-	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
-		t.Errorf("the start has changed the old file, error %v", err)
-	}
-	r, old, err := Convert(path)
-	if err != nil || r.Records != 45 || r.Entries != 609 {
-		t.Fatalf("%+v, %v, want 45 records with 609 entries", r, err)
-	}
-	if left, err := os.ReadFile(old); err != nil || string(left) != string(before) {
-		t.Errorf("the old file is not as it was, error %v", err)
-	}
-	want := map[string]string{
-		"engagement/again": "new of the new one",
-		"engagement/e1":    "state 2 begun 1 finished 1  begun 2 finished 2",
-		"engagement/e2":    "state 2 begun 1",
-		"review/\x00\xff":  "",
-		"task/new":         "only in the log a b",
-	}
-	long := []string{"columns"}
-	for i := range 600 {
-		long = append(long, fmt.Sprint("entry ", i))
-	}
-	want["calls/long"] = strings.Join(long, " ")
-	for i := range 40 {
-		want[fmt.Sprintf("otc/%02d", i)] = fmt.Sprintf(`{"status":201,"n":%d}`, i)
-	}
-	delete(want, "otc/07")
-	want["otc/08"] = "later"
 	s, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Put(t.Context(), "after", store.Change{Value: []byte("x"), TTL: 1 << 40}); err != nil {
-		t.Error(err)
-	}
-	keys, err := s.Keys(t.Context(), "", "", 100)
-	if all := append(slices.Sorted(maps.Keys(want)), "after"); err != nil || len(keys) != len(all) {
-		t.Errorf("got the keys %q, error %v, want %q", keys, err, all)
-	}
-	for key, content := range want {
-		r, err := s.Get(t.Context(), key)
-		parts := []string{string(r.Value)}
-		entries, readErr := s.Read(t.Context(), key, 0, 1000)
-		for _, e := range entries {
-			parts = append(parts, string(e))
-		}
-		if got := strings.Join(parts, " "); got != content || errors.Join(err, readErr) != nil {
-			t.Errorf("%q is %q, error %v, want %q", key, got, errors.Join(err, readErr), content)
-		}
-	}
-	if r := stored(t, s, "otc/09"); r.owner != "user 0" || !r.evictable || string(r.tombstone) != "dropped 9" {
-		t.Errorf("otc/09 is %+v", r)
-	}
-	if r := stored(t, s, "otc/08"); r.owner != "user 2" || r.evictable || len(r.tombstone) > 0 {
-		t.Errorf("otc/08 is %+v", r)
-	}
-}
-
-// TestRestore_of_an_old_backup converts it.
-func TestRestore_of_an_old_backup(t *testing.T) {
-	packed, err := os.Open("format2/testdata/store.db.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	path := filepath.Join(t.TempDir(), "store.db")
-	r, old, err := Restore(packed, path, false)
-	if err != nil || r.Records != 46 || old != "" {
-		t.Fatalf("%+v, %q, %v, want 46 records", r, old, err)
-	}
-	if files, _ := filepath.Glob(path + "*"); len(files) != 1 {
-		t.Errorf("files %q", files)
-	}
-	if _, err := Check(path); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestConvert_refuses other files, and leaves them as they are.
-func TestConvert_refuses(t *testing.T) {
-	s := openTest(t, Options{})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	damaged := sampleOf2(t)
-	log, err := os.ReadFile(damaged + ".wal.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log[100] ^= 1
-	if err := os.WriteFile(damaged+".wal.1", log, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	inUse := sampleOf2(t)
-	db, err := bbolt.Open(inUse, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for path, want := range map[string]string{s.file.path: "already", damaged: "damaged", inUse: "in use", filepath.Join(t.TempDir(), "none.db"): "no"} {
-		files, _ := filepath.Glob(path + "*")
-		if _, _, err := Convert(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-		if left, _ := filepath.Glob(path + "*"); !slices.Equal(files, left) {
-			t.Errorf("files %q, before %q", left, files)
-		}
-	}
-}
-
-// TestCheckPlace checks what can be known without the lock of a file.
-func TestCheckPlace(t *testing.T) {
-	s := openTest(t, Options{}) // in use
-	dir := t.TempDir()
-	foreign := filepath.Join(dir, "foreign.db")
-	if err := os.WriteFile(foreign, []byte("not a store"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		s.file.path:                        "",
-		filepath.Join(dir, "new.db"):       "",
-		filepath.Join(dir, "a", "b.db"):    "",
-		foreign:                            "not a store",
-		filepath.Join(foreign, "below.db"): "folder",
-		dir:                                "",
-	} {
-		err := CheckPlace(path)
-		if path == dir {
-			want = "directory"
-		}
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", path, err, want)
-		}
-	}
-	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
-		t.Errorf("it has left %q", files)
+	if r := stored(t, s, "k"); r.owner != "user ada" || !r.evictable || !bytes.Equal(r.tombstone, old.Tombstone) {
+		t.Errorf("%+v, want what the old record has", r)
 	}
 }

@@ -1,4 +1,4 @@
-// Package format2 reads stores of format 2, which versions before 0.9 of Fairway wrote: a bbolt file and a write-ahead log of two files
+// Package format2 reads stores of format 2, which earlier versions wrote: a bbolt file and a write-ahead log of two files
 // beside it. It only reads, for the command caddy agents store convert, and will be dropped with 1.0.
 package format2
 
@@ -14,20 +14,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/fairwayhq/fairway/store/embedded"
 )
-
-// Record is a record.
-type Record struct {
-	Value, Tombstone []byte
-	Owner            string
-	Expires          int64 // milliseconds since 1970
-	Evictable        bool
-	Length           int64    // number of entries of the log
-	LogBytes         int64    // bytes of all entries
-	Log              [][]byte // those that the file does not have: the last ones
-
-	id uint64
-}
 
 const (
 	format       = 2
@@ -44,7 +33,7 @@ const (
 var errDamaged = errors.New("the store of format 2 is damaged")
 
 // Read calls visit with each record. Its bytes are valid during the call. No process may have the store open for writing.
-func Read(path string, visit func(key string, r *Record) error) (err error) {
+func Read(path string, visit func(key string, r *embedded.Old) error) (err error) {
 	defer func() {
 		if value := recover(); value != nil { // a panic of bbolt, or because a bucket is missing
 			err = fmt.Errorf("%w: %v", errDamaged, value)
@@ -83,12 +72,12 @@ func Read(path string, visit func(key string, r *Record) error) (err error) {
 }
 
 // complete adds the entries that are in the file, and calls visit.
-func complete(key string, r *Record, log *bbolt.Cursor, visit func(key string, r *Record) error) error {
+func complete(key string, r *embedded.Old, log *bbolt.Cursor, visit func(key string, r *embedded.Old) error) error {
 	if r == nil {
 		return fmt.Errorf("%w: record %q", errDamaged, key)
 	}
 	var entries [][]byte
-	id := binary.BigEndian.AppendUint64(nil, r.id)
+	id := binary.BigEndian.AppendUint64(nil, r.ID)
 	for at, entry := log.Seek(id); int64(len(entries)) < r.Length-int64(len(r.Log)) && bytes.HasPrefix(at, id); at, entry = log.Next() {
 		entries = append(entries, entry)
 	}
@@ -99,12 +88,12 @@ func complete(key string, r *Record, log *bbolt.Cursor, visit func(key string, r
 }
 
 // decode returns an encoded record, or nil if b is too short.
-func decode(b []byte) *Record {
+func decode(b []byte) *embedded.Old {
 	if len(b) < recordHeader {
 		return nil
 	}
-	r := &Record{
-		id:        binary.BigEndian.Uint64(b),
+	r := &embedded.Old{
+		ID:        binary.BigEndian.Uint64(b),
 		Expires:   int64(binary.BigEndian.Uint64(b[8:])),
 		Length:    int64(binary.BigEndian.Uint64(b[24:])),
 		LogBytes:  int64(binary.BigEndian.Uint64(b[32:])),
@@ -130,7 +119,7 @@ type frame struct {
 }
 
 // replay returns the records that the log changes after a frame; nil for a deleted one.
-func replay(path string, salt, flushed uint64) (map[string]*Record, error) {
+func replay(path string, salt, flushed uint64) (map[string]*embedded.Old, error) {
 	var frames []frame
 	for _, name := range []string{path + ".wal.1", path + ".wal.2"} {
 		b, err := os.ReadFile(name)
@@ -147,7 +136,7 @@ func replay(path string, salt, flushed uint64) (map[string]*Record, error) {
 		frames = append(frames, some...)
 	}
 	slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(a.number, b.number) })
-	later := make(map[string]*Record)
+	later := make(map[string]*embedded.Old)
 	for _, f := range frames {
 		if f.number <= flushed {
 			continue
@@ -165,7 +154,7 @@ func replay(path string, salt, flushed uint64) (map[string]*Record, error) {
 }
 
 // apply reads a change of a frame.
-func (c *reader) apply(later map[string]*Record) error {
+func (c *reader) apply(later map[string]*embedded.Old) error {
 	kind := c.number(1)
 	key := string(c.take(c.number(2)))
 	if kind != changePut {
@@ -176,7 +165,7 @@ func (c *reader) apply(later map[string]*Record) error {
 	if r == nil {
 		return errDamaged
 	}
-	if before := later[key]; before != nil && before.id == r.id {
+	if before := later[key]; before != nil && before.ID == r.ID {
 		r.Log = before.Log
 	}
 	for n := c.number(4); n > 0 && c.err == nil; n-- {
