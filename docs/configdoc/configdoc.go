@@ -45,13 +45,18 @@ func Types(root string) ([]Type, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := reflect.TypeOf(module.New())
+		created := module.New()
+		t := reflect.TypeOf(created)
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
 		ours := strings.HasPrefix(t.PkgPath(), modulePath+"/") && !strings.HasPrefix(t.PkgPath(), modulePath+"/examples/")
 		if ours && !strings.HasPrefix(string(module.ID), "admin.") {
-			r.types = append(r.types, r.read(t, string(module.ID)))
+			described := r.read(t, string(module.ID))
+			for _, part := range parts(created) {
+				r.fields(part, &described)
+			}
+			r.types = append(r.types, described)
 		}
 	}
 	modules := len(r.types)
@@ -62,6 +67,22 @@ func Types(root string) ([]Type, error) {
 	}
 	slices.SortFunc(r.types[modules:], func(a, b Type) int { return strings.Compare(a.ID, b.ID) })
 	return r.types, r.err
+}
+
+// parts returns the types of the structs that packages have added to a module, with options of it: what its method Sections or
+// Parts returns.
+func parts(module any) (structs []reflect.Type) {
+	for _, name := range []string{"Sections", "Parts"} {
+		method := reflect.ValueOf(module).MethodByName(name)
+		if !method.IsValid() {
+			continue
+		}
+		added := method.Call(nil)[0]
+		for i := range added.Len() {
+			structs = append(structs, added.Index(i).Elem().Type().Elem())
+		}
+	}
+	return structs
 }
 
 type reader struct {
