@@ -19,7 +19,7 @@ var changes = []struct {
 	hints   []string // further files, which only make error messages better
 }{
 	{"An option of `mcp`", 4, `\bMaxStreams\b|\bmax_streams\b`, []string{"caddymodule", "mcpadapter"}, []string{"caddymodule/directive/subdirectives.go"}},
-	{"A field of kept calls", 5, "Request +string +`json|call\\.Request =|\\{\\{if \\.Request\\}\\}<dt>", []string{"caddymodule"}, nil},
+	{"A field of kept calls", 5, "Request +string +`json:\"request,omitzero\"`.*template of the inner|call\\.Request =|\\{\\{if \\.Request\\}\\}<dt>", []string{"caddymodule"}, nil},
 	{"A method of MCP", 2, `"skills/get"|\bgetSkill\(`, []string{"mcpadapter", "caddymodule"}, nil},
 	{"A guest", 2, `(?m)^package exchange$|credential/exchange"`, []string{"caddymodule", "tools", "mcpadapter"}, []string{"caddymodule/directive/packages.go"}},
 }
