@@ -166,7 +166,7 @@ func TestLock_errors_at_start(t *testing.T) {
 		"openapi TRIPS\nlock {env.FAIRWAY_NO}":         "trips lock empty",
 		"openapi TRIPS\nlock DIR/none.lock":            "trips none.lock caddy tools lock",
 		"openapi http://127.0.0.1:1/\nlock none.lock":  "trips none.lock caddy tools lock",
-		"openapi TRIPS\nlock DIR":                      "trips regular",
+		"openapi TRIPS\nlock DIR":                      "trips directory",
 		"openapi TRIPS\nlock DIR/document.lock":        "trips document.lock version",
 		"openapi DIR/hotels.yaml\nlock DIR/tools.lock": "trips tools.lock another document Trips Hotels",
 	} {
@@ -271,7 +271,7 @@ func TestToolsCommand_lock_and_diff(t *testing.T) {
 		"diff " + path + " --toolset a --lock b":                          "--toolset --config",
 		"diff --config none.json":                                         "none.json",
 		path + " --lock " + path:                                          "trips.yaml version",
-		"diff " + path + " --lock " + s.Dir:                               "regular",
+		"diff " + path + " --lock " + s.Dir:                               "directory",
 		"lock " + s.Write("hotels.yaml", strings.NewReplacer("Trips", "Hotels", "Trip", "Hotel").Replace(sitetest.Trips)) + " --lock " + lock: "Trips Hotels remove",
 	} {
 		if _, _, err := sitetest.CaddyTools(strings.Fields(arguments)...); err == nil || !testkit.ContainsAll(err.Error(), words) {

@@ -48,7 +48,7 @@ const (
 	DefaultMaxSize = 256 << 20
 )
 
-// Log keeps the calls of one node, and reads those of all nodes. A nil Log records nothing.
+// Log keeps the calls of one node, and reads those of all nodes.
 type Log struct {
 	recorder atomic.Pointer[Recorder] // nil while Config.Off is set
 	all      Recorder

@@ -50,7 +50,7 @@ func node(name string, records store.Store, options Options) *Log {
 
 // record records a call that has ended.
 func (l *Log) record(call Call) Call {
-	l.Active().Load().Record(&call, nil, nil)
+	l.Active().Record(&call, nil, nil)
 	return call
 }
 
@@ -342,9 +342,9 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := node("a", nil, Options{Config: Config{Arguments: []string{"id"}}})
 		first, second := Call{Tool: "first", User: "ada"}, Call{Tool: "second"}
-		l.Active().Load().Begin(&first, []byte(`{"id":7,"secret":"hunter2"}`))
+		l.Active().Begin(&first, []byte(`{"id":7,"secret":"hunter2"}`))
 		time.Sleep(time.Second)
-		l.Active().Load().Begin(&second, nil)
+		l.Active().Begin(&second, nil)
 		running := l.Running(t.Context(), 10, all)
 		if len(running) != 2 || running[0].Tool != "second" || running[1].Tool != "first" {
 			t.Fatalf("in progress: %+v", running)
@@ -358,7 +358,7 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 			t.Errorf("calls of ada: %+v", got)
 		}
 		first.Outcome = "ok"
-		l.Active().Load().Record(&first, nil, nil)
+		l.Active().Record(&first, nil, nil)
 		if running = l.Running(t.Context(), 10, all); len(running) != 1 || running[0].Tool != "second" {
 			t.Errorf("in progress after the first has ended: %+v", running)
 		}
@@ -376,7 +376,7 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 // they end.
 func TestRecorder_limits_calls_in_progress(t *testing.T) {
 	l := node("a", nil, Options{})
-	r := l.Active().Load()
+	r := l.Active()
 	for range 2 {
 		var calls [MaxRunning + 3]Call
 		for i := range calls {
@@ -412,14 +412,14 @@ func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 		`{"text":"` + large[:3000] + `","id":"` + large[:3000] + `"}`: `{"text":"` + large[:3000] + `","id":"…"}`,
 	} {
 		call := Call{}
-		l.Active().Load().Record(&call, []byte(arguments), []byte("secret"))
+		l.Active().Record(&call, []byte(arguments), []byte("secret"))
 		if got := string(call.Arguments); got != want || call.Result != "" || call.Sent != len(arguments) {
 			t.Errorf("%.60s: got %.80s, want %.80s; result %q", arguments, got, want, call.Result)
 		}
 	}
 	l = node("a", nil, Options{Config: Config{Arguments: []string{"*"}, Results: true}})
 	call := Call{}
-	l.Active().Load().Record(&call, []byte(`{"a":1,"b":2}`), []byte(strings.Repeat("é", keptcall.MaxResult)))
+	l.Active().Record(&call, []byte(`{"a":1,"b":2}`), []byte(strings.Repeat("é", keptcall.MaxResult)))
 	if string(call.Arguments) != `{"a":1,"b":2}` || len(call.Result) > keptcall.MaxResult || len(call.Result) < keptcall.MaxResult-10 {
 		t.Errorf("got %s and %d bytes of the result", call.Arguments, len(call.Result))
 	}
@@ -441,7 +441,7 @@ func TestRecorder_limits_texts(t *testing.T) {
 		t.Errorf("got the user %q, a part of the long name", call.User)
 	}
 	for what, c := range map[string]struct{ got, most int }{
-		"user": {len(call.User), keptcall.MaxText}, "trace": {len(call.Trace), keptcall.MaxText}, "reason": {len(call.Reason), keptcall.MaxReason}, "groups": {len(call.Groups), maxGroups},
+		"user": {len(call.User), keptcall.MaxText}, "trace": {len(call.Trace), keptcall.MaxText}, "reason": {len(call.Reason), keptcall.MaxReason}, "groups": {len(call.Groups), keptcall.MaxGroups},
 	} {
 		if c.got > c.most {
 			t.Errorf("%s: got the length %d, want at most %d", what, c.got, c.most)
@@ -449,16 +449,16 @@ func TestRecorder_limits_texts(t *testing.T) {
 	}
 }
 
-// TestLog_off_records_nothing also checks a nil Log, and that the calls of the end are written by Close.
+// TestLog_off_records_nothing also checks that the calls of the end are written by Close.
 func TestLog_off_records_nothing(t *testing.T) {
 	records := openFile(t)
 	l := New("a", func(context.Context) (store.Store, error) { return records, nil }, false)
-	if l.Active().Load() != nil {
+	if l.Active() != nil {
 		t.Error("a Log records before its start")
 	}
 	l.Start(Options{Config: Config{Off: true}})
-	if l.Active().Load() != nil || (*Log)(nil).Active().Load() != nil {
-		t.Error("a Log that is off, or nil, records")
+	if l.Active() != nil {
+		t.Error("a Log that is off records")
 	}
 	l.Start(Options{})
 	l.record(Call{Tool: "last"})
@@ -490,7 +490,7 @@ func TestRunning_has_the_calls_of_all_nodes(t *testing.T) {
 		}
 	}
 	running := Call{Tool: "running_at_b"}
-	b.Active().Load().Begin(&running, nil)
+	b.Active().Begin(&running, nil)
 	step(b)
 	if _, err := records.Get(t.Context(), callsKey+"b"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("node b writes its calls in progress, although no one looks: %v", err)
@@ -586,7 +586,7 @@ func BenchmarkRecorder(b *testing.B) {
 			defer l.Close()
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := l.Active().Load(); r != nil {
+				if r := l.Active(); r != nil {
 					call := Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp"}
 					r.Begin(&call, nil)
 					call.Outcome = "ok"

@@ -46,8 +46,8 @@ func TestStored_calls_are_read(t *testing.T) {
 			{Protocol: "mcp", Toolset: "trips", Outcome: "unknown_tool", Reason: "no tool has the name «getTrip»"},
 		} {
 			call.Site, call.Endpoint, call.Began = "example.com", "/"+call.Protocol, time.Date(2026, 11, 28, 12, 0, i, 123456789, time.UTC)
-			l.Active().Load().Begin(&call, []byte(`{"id":7,"secret":"x"}`))
-			l.Active().Load().Record(&call, nil, []byte("{\"trip\":\t1}"))
+			l.Active().Begin(&call, []byte(`{"id":7,"secret":"x"}`))
+			l.Active().Record(&call, nil, []byte("{\"trip\":\t1}"))
 			if i > 0 {
 				l.keeper.step()
 			}

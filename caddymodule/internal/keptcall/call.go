@@ -16,7 +16,7 @@ const (
 	MaxResult    = 4 << 10 // of the kept response
 	MaxReason    = 512
 	MaxText      = 128 // of each other text that a client chooses
-	maxGroups    = 16  // groups of the user
+	MaxGroups    = 16  // groups of the user
 )
 
 // Call is one tool call. A call in progress has no Number, Ended, Outcome, Reason, Status, Size and Result.
@@ -66,7 +66,7 @@ func (c *Call) Limit() {
 		*chosen = text.Cut(*chosen, MaxText)
 	}
 	c.Reason, c.Result = text.Cut(c.Reason, MaxReason), text.Cut(c.Result, MaxResult)
-	c.Groups = c.Groups[:min(len(c.Groups), maxGroups)]
+	c.Groups = c.Groups[:min(len(c.Groups), MaxGroups)]
 }
 
 // Tokens returns about how many tokens of a model the response has.
