@@ -61,7 +61,7 @@ func benchOAgent(tb testing.TB) *Handler {
 	o := &Handler{logger: zap.NewNop(), metrics: processMetrics, agents: agentset.Static(read, linked)}
 	o.setDefaults()
 	o.openedGuard.Store(guard)
-	if err := o.provisionParts(caddy.Context{Context: tb.Context()}); err != nil {
+	if err := o.provisionRecords(caddy.Context{Context: tb.Context()}); err != nil {
 		tb.Fatal(err)
 	}
 	return o

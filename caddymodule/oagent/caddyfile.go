@@ -13,7 +13,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -38,7 +37,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 			return nil, h.WrapErr(err)
 		}
 	}
-	o := new(Handler)
+	o := newHandler()
 	if err := o.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
@@ -147,11 +146,12 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if len(o.Files) == 0 {
 		return b.Err("oagent needs the file of an agent's document, as in: oagent agents/support.yaml")
 	}
-	return b.Read("oagent", o.options(b))
+	return b.Read("oagent", directive.PartOptions(b, o.allParts()...))
 }
 
-// options are the subdirectives of oagent.
-func (o *Handler) options(b *directive.Block) directive.Options {
+// Options implements directive.Part.
+func (own *ownOptions) Options(b *directive.Block) directive.Options {
+	o := (*Handler)(own)
 	return directive.Options{
 		"guard":           directive.To(b.Text, &o.Guard),
 		"engagement":      directive.To(b.Text, &o.Engagement),
@@ -184,10 +184,6 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 			o.NotifiersRaw = append(o.NotifiersRaw, notifier)
 			return err
 		},
-		"chat": func() error {
-			o.Chat = new(chat.Handler)
-			return onlyOne(b, o.Chat.UnmarshalBlock)
-		},
 		"model": func() error {
 			m, err := hosted.UnmarshalModel(b)
 			o.Models = append(o.Models, m)
@@ -196,19 +192,19 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 		"workers": directive.To(b.Positive, &o.Workers),
 		"limits":  func() error { return o.unmarshalLimits(b) },
 		"budget": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
+			return b.Single(func(b *directive.Block) (err error) {
 				o.Budgets, err = hosted.UnmarshalBudgets(b)
 				return err
 			})
 		},
 		"prices": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
+			return b.Single(func(b *directive.Block) (err error) {
 				o.Prices, err = hosted.UnmarshalPrices(b)
 				return err
 			})
 		},
 		"accept": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
+			return b.Single(func(b *directive.Block) (err error) {
 				o.Accept, err = hosted.UnmarshalAccept(b)
 				return err
 			})
@@ -220,14 +216,6 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 		},
 		"log_inputs": directive.To(b.List, &o.LogInputs),
 	}
-}
-
-// onlyOne reads a subdirective with a block that may be given once.
-func onlyOne(b *directive.Block, read func(*directive.Block) error) error {
-	if b.Once() != nil {
-		return b.Errf("%[1]s is given twice: put all options into one %[1]s", b.Val())
-	}
-	return read(b)
 }
 
 // unmarshalLimits parses limits of single agents, or those of all others.

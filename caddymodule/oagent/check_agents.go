@@ -106,7 +106,7 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
 	}
-	if o.Chat == nil && o.Reviewers[a.Name] == nil && !o.host.Runs(a) {
+	if o.chat == nil && o.Reviewers[a.Name] == nil && !o.host.Runs(a) {
 		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, model if this server runs the agent, or reviewer if the agent reviews",
 			zap.String("agent", a.Name))
 		return nil

@@ -46,7 +46,7 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
 		return nil
 	}
-	if o.Chat != nil {
+	if o.chat != nil {
 		if handled, err := serveModel(o, w, r, next); handled {
 			return err
 		}
@@ -207,7 +207,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 // Credentials that never reach the API are ignored, because they are never checked. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
 func separateCaller(q request, c caller) (caller, *refusalError) {
-	if c.binding.User.ID != "" || !c.agent.AsCaller && q.handler.Chat == nil {
+	if c.binding.User.ID != "" || !c.agent.AsCaller && q.handler.chat == nil {
 		return c, nil
 	}
 	r := q.r

@@ -22,8 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/chat"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -152,10 +151,6 @@ type Handler struct {
 	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
 
-	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
-	// model traffic.
-	Chat *chat.Handler `json:"chat,omitempty"`
-
 	// The models of the agents. An agent with a model is hosted: this server runs it, and POST to
 	// its document begins an Engagement. Default: no agent is hosted.
 	Models []*hosted.Model `json:"models,omitempty"`
@@ -186,6 +181,8 @@ type Handler struct {
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
+	parts []Part // with the other options
+
 	app           *app.App
 	guards        *Guards
 	logger        *zap.Logger
@@ -210,6 +207,7 @@ type Handler struct {
 	realm      func() string         // of the runs of the host, see realmOf
 	server     *caddyhttp.Server     // nil outside of a server
 	serving    context.Context       // ends when the process ends and the server completes its last requests; nil outside of a server
+	chat       Chat                  // nil without guardrails on model traffic
 	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs
 }
 
@@ -217,9 +215,11 @@ type Handler struct {
 func (*Handler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
 		ID:  "http.handlers.oagent",
-		New: func() caddy.Module { return new(Handler) },
+		New: func() caddy.Module { return newHandler() },
 	}
 }
+
+func newHandler() *Handler { return &Handler{parts: parts.New()} }
 
 // Provision reads the agents and links them to the tools.
 func (o *Handler) Provision(ctx caddy.Context) error {
@@ -257,6 +257,9 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.app.Site.ProvisionEvents(ctx); err != nil {
 		return err
 	}
+	if err := eachPart(o, func(p Part) error { return p.Provision(ctx, o) }); err != nil {
+		return err
+	}
 	if err := o.provisionRemote(ctx); err != nil {
 		return err
 	}
@@ -269,7 +272,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.provisionAccept(ctx); err != nil {
 		return err
 	}
-	if err := o.provisionParts(ctx); err != nil {
+	if err := o.provisionRecords(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionNotices(ctx); err != nil {
@@ -393,13 +396,17 @@ func (o *Handler) checkEndpointPaths() error {
 					other.name, other.path, p.name, p.path)
 			}
 		}
-		if o.Chat == nil {
-			continue
-		}
-		for _, chatBlock := range o.Chat.Paths {
-			if (endpointPath{"chat", chatBlock}).isIn(p) {
-				return fmt.Errorf("%s %s overlaps chat %s: use another path", p.name, p.path, chatBlock)
+		err := eachPart(o, func(part PathServer) error {
+			option, served := part.ServedPaths()
+			for _, path := range served {
+				if (endpointPath{option, path}).isIn(p) {
+					return fmt.Errorf("%s %s overlaps %s %s: use another path", p.name, p.path, option, path)
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

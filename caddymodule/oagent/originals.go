@@ -38,7 +38,7 @@ type Originals struct {
 // unmarshalOriginals reads the subdirective originals.
 func (o *Handler) unmarshalOriginals(b *directive.Block) error {
 	o.Originals = new(Originals)
-	return onlyOne(b, func(b *directive.Block) error {
+	return b.Single(func(b *directive.Block) error {
 		if b.CountRemainingArgs() > 0 {
 			if err := b.Each(&o.Originals.Users, identity.CheckEntry); err != nil {
 				return err

@@ -21,7 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -80,15 +80,11 @@ func showMetrics(o *Handler) {
 	}
 }
 
-// provisionParts sets up the parts of the handler that do not guard the API: guardrails on model
-// traffic, reviewing agents, and the endpoints. Agents and toolsets must be known.
-func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
+// provisionRecords sets up the reviewing agents and the endpoints. Agents and toolsets must be known.
+func (o *Handler) provisionRecords(ctx caddy.Context) (err error) {
 	o.guardrails = &agentset.GuardrailCaller{Logger: o.logger}
-	if o.Chat != nil {
-		if err := o.Chat.Provision(o.logger); err != nil {
-			return err
-		}
-		o.guardrails = o.Chat.Guardrails()
+	if o.chat != nil {
+		o.guardrails = o.chat.Guardrails()
 	}
 	o.reviewers, err = reviewers.New(ctx, reviewers.Options{
 		Agents: o.Reviewers, TTL: time.Duration(cmp.Or(o.EngagementTTL, caddy.Duration(oagent.DefaultTTL))), Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard,

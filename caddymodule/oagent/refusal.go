@@ -13,7 +13,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -29,6 +28,7 @@ const (
 	kindBody             engagement.Kind = "body"              // its body arrives too slowly, or there is no memory for it
 	kindIdentity                         = hosted.KindIdentity // there are no credentials for it
 	kindInspected        engagement.Kind = "inspected"         // an inspector of the toolset rejects its arguments or its response
+	kindUncheckedContent engagement.Kind = "unchecked_content" // a guardrail on model traffic cannot check it, see chat.CodeUnchecked
 	kindUnavailable      engagement.Kind = "unavailable"       // the API's document is not loaded
 )
 
@@ -230,7 +230,7 @@ func isDecided(r *refusalError) bool {
 	case kindUnknownOperation, kindAmbiguous, kindUnreadable, kindUndeclared, kindTooLarge:
 		return r.status < http.StatusInternalServerError
 	}
-	return string(r.Kind) == chat.CodeUnchecked
+	return r.Kind == kindUncheckedContent
 }
 
 // recordedReason returns the reason for the record. If the request matches no operation, the

@@ -3,6 +3,7 @@ package chat_test
 import (
 	"testing"
 
+	_ "github.com/fairwayhq/fairway/caddymodule/chat"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
