@@ -49,6 +49,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/health"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
+	_ "github.com/fairwayhq/fairway/caddymodule/inspectors"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"

@@ -191,7 +191,7 @@ var executedCalls = []struct {
 		r.Header.Set("Prefer", "wait=60")
 		exchange(t, r, http.StatusOK, `"status":"complete"`)
 	}},
-	{"a plain MCP call that is kept", 37, true, func(t *testing.T, s *executedSite, _ int) {
+	{"a plain MCP call that is kept", 36, true, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.plain+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
 }

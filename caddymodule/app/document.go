@@ -16,7 +16,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/tools"
@@ -44,7 +43,8 @@ type DocumentKey struct {
 	Refresh  time.Duration `json:"refresh"`
 	Site     string        `json:"site"` // distinguishes sites whose documents have the same path
 
-	MCPServer *mcpserver.Config `json:"mcp_server,omitempty"` // its placeholders are not replaced
+	MCPServer json.RawMessage `json:"mcp_server,omitempty"` // its placeholders are not replaced
+	server    MCPServer       // has these options; nil for an OpenAPI document
 
 	tools.BuildOptions // without Name, Location and Overlaid
 
@@ -62,8 +62,8 @@ func (k DocumentKey) String() string {
 type Document struct {
 	Key       DocumentKey
 	Loader    *loader.Loader
-	FromSite  bool              // loaded by requests to the site (loader.Loader.Ensure)
-	MCPServer *mcpserver.Server // whose tools the document describes; nil for an OpenAPI document
+	FromSite  bool          // loaded by requests to the site (loader.Loader.Ensure)
+	MCPServer OpenMCPServer // whose tools the document describes; nil for an OpenAPI document
 
 	embedder        search.Embedder // nil without the option embeddings
 	responseSchemas atomic.Bool     // the tools have response schemas
@@ -163,7 +163,7 @@ func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) 
 		return nil, err
 	}
 	d := &Document{Key: key, FromSite: key.Kind == SourceSite, embedder: embedder, loggedWarnings: make(map[string]struct{})}
-	d.MCPServer, _ = origin.(*mcpserver.Server)
+	d.MCPServer, _ = origin.(OpenMCPServer)
 	d.logger.Store(logger)
 	d.responseSchemas.Store(key.ResponseSchemas)
 	d.inputs = newInputFiles(key.inputs())
@@ -179,11 +179,11 @@ func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) 
 	return d, nil
 }
 
-// Source returns the source that the document is read from. A *mcpserver.Server must be closed.
+// Source returns the source that the document is read from. An OpenMCPServer must be closed.
 func (k DocumentKey) Source(logger *zap.Logger) (source.Source, error) {
 	switch k.Kind {
 	case SourceMCP:
-		return mcpserver.New(k.MCPServer, k.Name, logger)
+		return k.server.Open(k.Name, logger)
 	case SourceFile:
 		return &source.File{Path: k.Address, MaxSize: int64(k.MaxDocument)}, nil
 	case SourceSite:
@@ -194,7 +194,7 @@ func (k DocumentKey) Source(logger *zap.Logger) (source.Source, error) {
 
 // CloseSource ends the connections of a source that Source has returned.
 func CloseSource(s source.Source) {
-	if server, ok := s.(*mcpserver.Server); ok {
+	if server, ok := s.(OpenMCPServer); ok {
 		server.Close()
 	}
 }
@@ -212,8 +212,8 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 			return nil, nil, err
 		}
 	}
-	if k.Foreign {
-		warnOfSuspicious(toolset, data)
+	if k.server != nil {
+		k.server.Warn(toolset, data)
 	}
 	toolset.Finder = search.NewFinder(toolset.Tools())
 	return toolset, toolset.Report.Files, nil

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/lock"
@@ -97,7 +96,7 @@ func (d *Document) withhold(toolset *tools.Toolset) (*tools.Toolset, error) {
 
 // Withholds reports whether tools can be withheld: by a lock, or because their texts are suspicious.
 func (k DocumentKey) Withholds() bool {
-	return k.Lock != "" || k.MCPServer != nil && k.MCPServer.SuspiciousTools == mcpserver.Withhold
+	return k.Lock != "" || k.server != nil && k.server.Withholds()
 }
 
 // Withhold returns the toolset without the tools that the lock does not approve, and how the tools
@@ -145,7 +144,7 @@ func LockCommand(k DocumentKey) string {
 	if k.Lock == "" {
 		return "caddy tools lock --config <Caddyfile>, after you have set the option lock of the toolset"
 	}
-	if k.MCPServer != nil {
+	if k.server != nil {
 		return "caddy tools lock --config <Caddyfile> --toolset " + k.Name
 	}
 	return fmt.Sprintf("caddy tools lock --config <Caddyfile> (or: caddy tools lock %s --lock %s, with the options of the toolset)", text.RedactURL(k.Address), k.Lock)
@@ -210,4 +209,20 @@ func (d *Document) logWithheld(logger *zap.Logger) {
 		return
 	}
 	logger.Warn("tools differ from the lock; changed and new tools are withheld until they are approved", fields...)
+}
+
+// approvesUnsuspicious returns a lock that approves what has no suspicious texts, or nil if there are none.
+func approvesUnsuspicious(set *tools.Toolset) *lock.Lock {
+	suspect := make(map[string]bool)
+	for _, w := range set.Report.Warnings {
+		suspect[w.Suspect] = true
+	}
+	if delete(suspect, ""); len(suspect) == 0 {
+		return nil
+	}
+	rest := set.Only(func(t *tools.Tool) bool { return !suspect[t.Name] })
+	if suspect[lock.Instructions] {
+		rest.Title, rest.Description = set.Name, ""
+	}
+	return lock.Of(rest)
 }

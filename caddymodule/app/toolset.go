@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -64,7 +63,7 @@ type ToolsetConfig struct {
 
 	// The MCP server whose tools the toolset has, instead of an OpenAPI document. The handler mcp_servers of the
 	// site answers the calls. Default: none.
-	MCPServer *mcpserver.Config `json:"mcp_server,omitempty"`
+	MCPServer json.RawMessage `json:"mcp_server,omitempty" caddy:"module=agents.mcp_server"`
 
 	// Files with OpenAPI Overlays (1.0 or 1.1, JSON or YAML). They are applied to the document
 	// in this order, before anything else. Fairway watches them for changes. Placeholders are
@@ -219,13 +218,17 @@ func openapiHint(rest string) string {
 // address without secrets is used.
 func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	repl := caddy.NewReplacer()
-	kind, address, err := c.origin(name, repl)
+	server, err := c.server()
+	if err != nil {
+		return DocumentKey{}, err
+	}
+	kind, address, err := c.origin(name, server, repl)
 	if err != nil {
 		return DocumentKey{}, err
 	}
 	k := DocumentKey{
-		MCPServer: c.MCPServer,
-		Name:      name, Kind: kind, Address: address, Refresh: time.Duration(c.Refresh), BuildOptions: c.BuildOptions, Embeddings: c.Embeddings,
+		MCPServer: c.MCPServer, server: server,
+		Name: name, Kind: kind, Address: address, Refresh: time.Duration(c.Refresh), BuildOptions: c.BuildOptions, Embeddings: c.Embeddings,
 	}
 	k.Shapes, k.BasePath, k.Refs = c.shapes(), repl.ReplaceAll(c.BasePath, ""), ""
 	if k.Name == "" {
@@ -270,8 +273,8 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 }
 
 // origin returns what the tools are made of: the kind and the address of the document, or of the MCP server.
-func (c *ToolsetConfig) origin(name string, repl *caddy.Replacer) (kind sourceKind, address string, err error) {
-	if c.MCPServer == nil {
+func (c *ToolsetConfig) origin(name string, server MCPServer, repl *caddy.Replacer) (kind sourceKind, address string, err error) {
+	if server == nil {
 		return resolveAddress(repl.ReplaceAll(c.OpenAPI, ""))
 	}
 	switch {
@@ -287,11 +290,10 @@ func (c *ToolsetConfig) origin(name string, repl *caddy.Replacer) (kind sourceKi
 			return "", "", fmt.Errorf("forward_headers %s: an MCP server must not get the credentials that callers have for this site: use credential", header)
 		}
 	}
-	o, err := c.MCPServer.Options(name)
-	if err != nil {
+	if address, err = server.Location(name); err != nil {
 		return "", "", fmt.Errorf("mcp_server: %w", err)
 	}
-	return SourceMCP, o.Location(), nil
+	return SourceMCP, address, nil
 }
 
 var isPathSegment = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
@@ -355,7 +357,7 @@ type Toolset struct {
 // WithholdsShadowing reports whether tools with the names of tools of other toolsets are withheld: the tools are those of
 // an MCP server, suspicious ones are withheld, and there is no lock that could approve them.
 func (t *Toolset) WithholdsShadowing() bool {
-	return t.HasMCPServer && t.Key.MCPServer.SuspiciousTools == mcpserver.Withhold && t.Key.Lock == ""
+	return t.Key.server != nil && t.Key.server.Withholds() && t.Key.Lock == ""
 }
 
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
@@ -408,7 +410,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		return nil, err
 	}
 	if d.MCPServer != nil {
-		if err := d.MCPServer.Use(ctx, c.MCPServer, checked, logger); err != nil {
+		if err := d.MCPServer.Use(ctx, checked, logger); err != nil {
 			closeDocument(key)
 			return nil, err
 		}

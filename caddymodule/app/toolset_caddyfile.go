@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -19,7 +18,7 @@ import (
 // Options are the subdirectives of a toolset. Syntax:
 //
 //	openapi      <file, URL or path on the site>
-//	mcp_server   <URL> | command <program> <arguments...> { … }, see package mcpserver
+//	mcp_server   <URL> | command <program> <arguments...> { … }, see package mcpservers
 //	overlay      <files...>
 //	lock         <file>
 //	refresh      <duration> | off
@@ -56,7 +55,7 @@ import (
 func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 	return directive.Options{
 		"openapi":            directive.To(b.Text, &c.OpenAPI),
-		"mcp_server":         func() error { return mcpserver.Read(b, &c.MCPServer) },
+		"mcp_server":         func() error { return c.readMCPServer(b) },
 		"overlay":            directive.To(b.List, &c.Overlays),
 		"lock":               directive.To(b.Text, &c.Lock),
 		"refresh":            directive.To(b.Duration, &c.Refresh),

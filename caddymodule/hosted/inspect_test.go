@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect/detect"
 )
 
 // modelFunc is a model that notes the request.
@@ -29,11 +30,11 @@ const mail = "ada.lovelace@example.com"
 // inspected returns a model that masks e-mail addresses in both directions.
 func inspected(t *testing.T, m model.Model) model.Model {
 	t.Helper()
-	pii, err := inspect.PII(nil, nil)
+	pii, err := detect.PII(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := inspect.Step{Name: "pii", Inspector: inspect.Detect(pii, false), Phases: []inspect.Phase{inspect.Request, inspect.Response}}
+	step := inspect.Step{Name: "pii", Inspector: detect.Detect(pii, false), Phases: []inspect.Phase{inspect.Request, inspect.Response}}
 	return &inspectedModel{Model: m, chain: inspect.Chain{step}, logger: zap.NewNop()}
 }
 

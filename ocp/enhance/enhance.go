@@ -175,8 +175,8 @@ func Compile(properties []Property, options Options) (*Enhancer, error) {
 	}
 	e := &Enhancer{options: options, properties: make([]property, 0, len(properties))}
 	for _, p := range properties {
-		if !extension.IsPropertyName(p.Name) {
-			return nil, fmt.Errorf("property %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]* and at most %d characters", p.Name, extension.MaxPropertyName)
+		if !ocpextension.IsPropertyName(p.Name) {
+			return nil, fmt.Errorf("property %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]* and at most %d characters", p.Name, ocpextension.MaxPropertyName)
 		}
 		if slices.ContainsFunc(e.properties, func(known property) bool { return known.Name == p.Name }) {
 			return nil, fmt.Errorf("property %s: it is there twice; give it one expression", p.Name)
@@ -204,7 +204,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("lists %.64q: it is %s, %s or %s", o.Lists, EachItem, WrapList, LeaveLists)
 	}
 	o.Wrap = cmp.Or(o.Wrap, defaultWrapName)
-	if !extension.IsPropertyName(o.Wrap) {
+	if !ocpextension.IsPropertyName(o.Wrap) {
 		return fmt.Errorf("wrap %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]*", o.Wrap)
 	}
 	return nil

@@ -1,8 +1,7 @@
 // Package inspect decides what may pass between the callers of tools and an API: the arguments of calls, the
 // responses, and the texts that describe tools. An Inspector lets a value pass, masks parts of it, or rejects it.
 //
-// The inspectors of this package work on bytes and know nothing of HTTP servers. Secrets and PII find values by their
-// form (Detector). A Webhook leaves the decision to a server.
+// A Chain applies inspectors in order. Package detect has inspectors that find secrets and personal data.
 package inspect
 
 import (
@@ -68,6 +67,18 @@ type Inspector interface {
 	Inspect(ctx context.Context, m *Message) (Verdict, error)
 }
 
+// Joining is an Inspector that decides together with those of its kind that follow it in a chain.
+type Joining interface {
+	Inspector
+
+	// Join returns the verdict of the first steps of a chain, and how many these are. If one of them has rejected the message, it
+	// also returns the name of that step.
+	Join(chain Chain, m *Message) (verdict Verdict, steps int, rejecting string)
+
+	// FindsIn reports whether the inspector would find something in a text.
+	FindsIn(text string) bool
+}
+
 // A Step is an inspector of a Chain with its phases.
 type Step struct {
 	Name      string // of the inspector, for logs
@@ -86,6 +97,14 @@ type Chain []Step
 // Has reports whether the chain inspects a phase.
 func (c Chain) Has(phase Phase) bool {
 	return slices.ContainsFunc(c, func(s Step) bool { return slices.Contains(s.Phases, phase) })
+}
+
+// FindsIn reports whether an inspector of the chain that inspects results finds something in a text. Servers are not called.
+func (c Chain) FindsIn(text string) bool {
+	return slices.ContainsFunc(c, func(step Step) bool {
+		joining, ok := step.Inspector.(Joining)
+		return ok && slices.Contains(step.Phases, Result) && joining.FindsIn(text)
+	})
 }
 
 // Reviewers returns who approves what the inspectors of the chain require reviews of.
@@ -170,13 +189,10 @@ func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []st
 func (c Chain) decide(ctx context.Context, i int, m *Message) (verdict Verdict, steps int, err error) {
 	step := c[i]
 	steps = 1
-	if _, ok := step.Inspector.(*detection); ok {
-		s := c[i:].search(m.Phase)
-		verdict = s.verdict(m)
-		steps = s.steps
-		if s.rejecting != nil {
-			step.Name = s.rejecting.name
-		}
+	if joining, ok := step.Inspector.(Joining); ok {
+		var rejecting string
+		verdict, steps, rejecting = joining.Join(c[i:], m)
+		step.Name = cmp.Or(rejecting, step.Name)
 	} else if verdict, err = step.Inspector.Inspect(ctx, m); err != nil {
 		return verdict, steps, &RejectedError{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
 	}

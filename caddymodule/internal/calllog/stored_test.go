@@ -106,3 +106,18 @@ func TestBlock_that_cannot_be_read_is_reported(t *testing.T) {
 		}
 	}
 }
+
+// TestStored_calls_with_further_fields_are_read has a call of a version that has added a field.
+func TestStored_calls_with_further_fields_are_read(t *testing.T) {
+	st := openFile(t)
+	line := `{"number":1,"node":"b","site":"s","endpoint":"/mcp","began":"2026-11-28T12:00:00Z","ended":"2026-11-28T12:00:01Z","added":{"a":1},` +
+		`"protocol":"mcp","toolset":"","duration_ms":1,"user":"ada"}` + "\n"
+	change := store.Change{Value: append([]byte{version}, `{"first":1,"last":1,"calls":1,"size":9,"added":1}`...), Entries: [][]byte{compressor().EncodeAll([]byte(line), nil)}, TTL: time.Hour}
+	if err := st.Put(t.Context(), blockKey(&Call{Ended: time.Date(2026, 11, 28, 12, 0, 1, 0, time.UTC), Node: "b"}, 1), change); err != nil {
+		t.Fatal(err)
+	}
+	ada := "ada"
+	if calls := findAll(t, node("a", st, Options{}), Query{Owner: &ada, Limit: 10}); len(calls) != 1 || calls[0].ID() != "b.1" {
+		t.Errorf("found %+v, want the call b.1", calls)
+	}
+}

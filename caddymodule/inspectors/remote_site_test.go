@@ -1,4 +1,4 @@
-package inspect_test
+package inspectors_test
 
 import (
 	"encoding/json"

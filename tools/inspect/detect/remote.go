@@ -1,4 +1,4 @@
-package inspect
+package detect
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/webhook"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // Presidio is the inspector that masks or rejects what an analyzer of Presidio finds. All texts of a message are one request to
@@ -63,21 +64,21 @@ type presidioResult struct {
 }
 
 // Inspect implements Inspector.
-func (p *Presidio) Inspect(ctx context.Context, m *Message) (Verdict, error) {
-	return unlessError(ctx, p.PassOnError, func() (Verdict, error) {
+func (p *Presidio) Inspect(ctx context.Context, m *inspect.Message) (inspect.Verdict, error) {
+	return unlessError(ctx, p.PassOnError, func() (inspect.Verdict, error) {
 		var c collector
 		c.search(p.Reject).verdict(m)
 		if len(c.texts) == 0 {
-			return Verdict{}, nil
+			return inspect.Verdict{}, nil
 		}
 		joined := strings.Join(c.texts, separator)
 		var results []presidioResult
 		if err := ask(ctx, p.Client, presidioRequest{joined, cmp.Or(p.Language, defaultLanguage), p.Entities, p.Threshold}, &results); err != nil {
-			return Verdict{}, err
+			return inspect.Verdict{}, err
 		}
 		hits, err := p.hits(joined, results)
 		if err != nil || len(hits) == 0 {
-			return Verdict{}, err
+			return inspect.Verdict{}, err
 		}
 		c.assign(hits)
 		return c.search(p.Reject).verdict(m), nil
@@ -149,8 +150,8 @@ type moderationResponse struct {
 }
 
 // Inspect implements Inspector.
-func (o *Moderation) Inspect(ctx context.Context, m *Message) (Verdict, error) {
-	return unlessError(ctx, o.PassOnError, func() (Verdict, error) {
+func (o *Moderation) Inspect(ctx context.Context, m *inspect.Message) (inspect.Verdict, error) {
+	return unlessError(ctx, o.PassOnError, func() (inspect.Verdict, error) {
 		var c collector
 		c.search(false).verdict(m)
 		request := moderationRequest{Model: cmp.Or(o.Model, defaultModeration)}
@@ -162,20 +163,20 @@ func (o *Moderation) Inspect(ctx context.Context, m *Message) (Verdict, error) {
 			request.Input, rest = append(request.Input, rest[:end]), rest[end:]
 		}
 		if len(request.Input) == 0 {
-			return Verdict{}, nil
+			return inspect.Verdict{}, nil
 		}
 		var response moderationResponse
 		if err := ask(ctx, o.Client, request, &response); err != nil {
-			return Verdict{}, err
+			return inspect.Verdict{}, err
 		}
 		if len(response.Results) != len(request.Input) {
-			return Verdict{}, fmt.Errorf("the moderation API responds with %d results to %d inputs", len(response.Results), len(request.Input))
+			return inspect.Verdict{}, fmt.Errorf("the moderation API responds with %d results to %d inputs", len(response.Results), len(request.Input))
 		}
 		return o.verdict(response)
 	})
 }
 
-func (o *Moderation) verdict(response moderationResponse) (v Verdict, err error) {
+func (o *Moderation) verdict(response moderationResponse) (v inspect.Verdict, err error) {
 	for _, r := range response.Results {
 		if r.Flagged == nil {
 			return v, errors.New("the moderation API responds without flagged")
@@ -223,7 +224,7 @@ type collector struct {
 }
 
 func (c *collector) search(reject bool) *search {
-	s := Chain{{Inspector: Detect(c, reject), Phases: Phases[:1]}}.search(Phases[0])
+	s := searchOf(inspect.Chain{{Inspector: Detect(c, reject), Phases: inspect.Phases[:1]}}, inspect.Phases[0])
 	s.every = anyTrait &^ hasEscape
 	return s
 }

@@ -1,4 +1,4 @@
-package mcpserver
+package mcpservers
 
 import (
 	"reflect"
@@ -7,19 +7,17 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter/client"
 )
 
 // read reads the option as a toolset does, and returns the options of the client.
 func read(text string) (o client.Options, err error) {
 	d := caddyfile.NewTestDispenser(text)
-	d.Next()
-	var c *Config
-	if err = Read(directive.NewBlock(d), &c); err != nil {
+	c := new(Config)
+	if err = c.UnmarshalCaddyfile(d); err != nil {
 		return o, err
 	}
-	return c.Options("files")
+	return c.clientOptions("files")
 }
 
 func TestRead_a_command(t *testing.T) {
@@ -86,7 +84,7 @@ func TestOptions_refuses_values_of_JSON(t *testing.T) {
 		`user_processes "all"`:      {Command: []string{"npx"}, UserProcesses: "all"},
 		`suspicious_tools "never"`:  {URL: "https://files", SuspiciousTools: "never"},
 	} {
-		if _, err := c.Options("files"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.clientOptions("files"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
 		}
 	}

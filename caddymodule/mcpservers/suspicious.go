@@ -1,4 +1,4 @@
-package app
+package mcpservers
 
 import (
 	"slices"
@@ -9,9 +9,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/lock"
 )
 
-// warnOfSuspicious adds a warning for each suspicious text of an MCP server. Data is the document that was made from its
-// tools.
-func warnOfSuspicious(set *tools.Toolset, data []byte) {
+// Warn implements app.MCPServer: it adds a warning for each suspicious text of the server.
+func (*Config) Warn(set *tools.Toolset, data []byte) {
 	own := make(map[string]bool)
 	for walk := strictjson.Into(strictjson.MemberOf(data, "paths")); walk.Next(); {
 		own[strictjson.Text(strictjson.MemberOf(strictjson.MemberOf(walk.Value, "post"), "operationId"))] = true
@@ -29,20 +28,4 @@ func warnOfSuspicious(set *tools.Toolset, data []byte) {
 		}
 		warn(t.Name, t.Plan.Method+" "+t.Plan.Path, findings)
 	}
-}
-
-// approvesUnsuspicious returns a lock that approves what has no suspicious texts, or nil if there are none.
-func approvesUnsuspicious(set *tools.Toolset) *lock.Lock {
-	suspect := make(map[string]bool)
-	for _, w := range set.Report.Warnings {
-		suspect[w.Suspect] = true
-	}
-	if delete(suspect, ""); len(suspect) == 0 {
-		return nil
-	}
-	rest := set.Only(func(t *tools.Tool) bool { return !suspect[t.Name] })
-	if suspect[lock.Instructions] {
-		rest.Title, rest.Description = set.Name, ""
-	}
-	return lock.Of(rest)
 }

@@ -1,4 +1,4 @@
-package inspect
+package detect
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // Bounds of what a detector reads inside of a string.
@@ -46,24 +47,37 @@ type Detector interface {
 //
 // Detections that follow each other in a Chain share one walk over the bytes. The walk determines the traits of each string
 // (traits.go), and detectors read only the strings in which something may be.
-func Detect(d Detector, reject bool) Inspector { return &detection{d, reject} }
+func Detect(d Detector, reject bool) inspect.Inspector { return &detection{d, reject} }
 
 type detection struct {
 	detector Detector
 	reject   bool
 }
 
-// Inspect implements Inspector.
-func (d *detection) Inspect(_ context.Context, m *Message) (Verdict, error) {
-	return Chain{{Inspector: d, Phases: []Phase{m.Phase}}}.search(m.Phase).verdict(m), nil
+// Inspect implements inspect.Inspector.
+func (d *detection) Inspect(_ context.Context, m *inspect.Message) (inspect.Verdict, error) {
+	verdict, _, _ := d.Join(inspect.Chain{d.alone(m.Phase)}, m)
+	return verdict, nil
 }
 
-// FindsIn reports whether an inspector of the chain that inspects results finds something in a text. Webhooks are not called.
-func (c Chain) FindsIn(text string) bool {
-	return slices.ContainsFunc(c, func(step Step) bool {
-		_, ok := step.Inspector.(*detection)
-		return ok && slices.Contains(step.Phases, Result) && Chain{step}.search(Result).text(0, []byte(text), 0, anyTrait) != nil
-	})
+// Join implements inspect.Joining.
+func (d *detection) Join(chain inspect.Chain, m *inspect.Message) (verdict inspect.Verdict, steps int, rejecting string) {
+	s := searchOf(chain, m.Phase)
+	verdict = s.verdict(m)
+	if s.rejecting != nil {
+		rejecting = s.rejecting.name
+	}
+	return verdict, s.steps, rejecting
+}
+
+// FindsIn implements inspect.Joining.
+func (d *detection) FindsIn(text string) bool {
+	return searchOf(inspect.Chain{d.alone(inspect.Result)}, inspect.Result).text(0, []byte(text), 0, anyTrait) != nil
+}
+
+// alone returns a step of the detection for a phase.
+func (d *detection) alone(phase inspect.Phase) inspect.Step {
+	return inspect.Step{Inspector: d, Phases: []inspect.Phase{phase}}
 }
 
 // looksLikeJSON reports whether a text is an object or array, or several of them.
@@ -102,8 +116,8 @@ type knownName struct {
 	kind    nameKind
 }
 
-// search returns the search of the detections that the chain begins with.
-func (c Chain) search(phase Phase) *search {
+// searchOf returns the search of the detections that the chain begins with.
+func searchOf(c inspect.Chain, phase inspect.Phase) *search {
 	s := &search{filter: &noKeywords}
 	for _, step := range c {
 		d, ok := step.Inspector.(*detection)
@@ -123,7 +137,7 @@ func (c Chain) search(phase Phase) *search {
 }
 
 // verdict searches a message.
-func (s *search) verdict(m *Message) Verdict {
+func (s *search) verdict(m *inspect.Message) inspect.Verdict {
 	var masked []byte
 	body := m.Body
 	if m.Events {
@@ -138,7 +152,7 @@ func (s *search) verdict(m *Message) Verdict {
 		masked = body
 	}
 	slices.Sort(s.labels)
-	return Verdict{Rejected: s.stop(), Body: masked, Labels: s.labels}
+	return inspect.Verdict{Rejected: s.stop(), Body: masked, Labels: s.labels}
 }
 
 func (s *search) note(d *namedDetection, label string) {

@@ -1,4 +1,4 @@
-package mcpserver
+package mcpservers
 
 import (
 	"encoding/json"
@@ -11,11 +11,17 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter/client"
 )
+
+func init() {
+	caddy.RegisterModule(new(Config))
+}
 
 // Config is an MCP server whose tools a toolset has. URL or Command is required.
 type Config struct {
@@ -77,10 +83,15 @@ type Config struct {
 	Transport json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
 }
 
+// CaddyModule returns the Caddy module information.
+func (*Config) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: app.MCPServerModule, New: func() caddy.Module { return new(Config) }}
+}
+
 // Values of Config.SuspiciousTools.
 const (
-	Warn     = "warn"
-	Withhold = "withhold"
+	warn     = "warn"
+	withhold = "withhold"
 )
 
 // Values of Config.UserProcesses.
@@ -89,7 +100,7 @@ const (
 	each   = "each"
 )
 
-// Read reads the option mcp_server of a toolset. Syntax:
+// UnmarshalCaddyfile reads the option mcp_server of a toolset. Syntax:
 //
 //	mcp_server <url> | command <program> [<arguments...>] {
 //		header            <name> <value>
@@ -105,21 +116,17 @@ const (
 //		trust_annotations
 //		suspicious_tools  warn | withhold
 //	}
-func Read(b *directive.Block, to **Config) error {
-	if err := b.Once(); err != nil {
-		return err
-	}
-	c := new(Config)
-	switch arguments := b.RemainingArgs(); {
+func (c *Config) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume the name of the option
+	switch arguments := d.RemainingArgs(); {
 	case len(arguments) > 1 && arguments[0] == "command":
 		c.Command = arguments[1:]
 	case len(arguments) == 1 && arguments[0] != "command":
 		c.URL = arguments[0]
 	default:
-		return b.Err("mcp_server takes a URL, or command and a program, as in: mcp_server https://files.internal/mcp")
+		return d.Err("mcp_server takes a URL, or command and a program, as in: mcp_server https://files.internal/mcp")
 	}
-	*to = c
-	inner := directive.NewBlock(b.Dispenser)
+	inner := directive.NewBlock(d)
 	return inner.Read("mcp_server", c.options(inner))
 }
 
@@ -136,7 +143,7 @@ func (c *Config) options(b *directive.Block) directive.Options {
 		"max_fails":         directive.To(b.Positive, &c.MaxFails),
 		"fail_duration":     directive.To(b.Duration, &c.FailDuration),
 		"trust_annotations": directive.To(b.Flag, &c.TrustAnnotations),
-		"suspicious_tools":  func() error { return b.OneOf(&c.SuspiciousTools, Warn, Withhold) },
+		"suspicious_tools":  func() error { return b.OneOf(&c.SuspiciousTools, warn, withhold) },
 	}
 }
 
@@ -164,8 +171,17 @@ func (c *Config) readTransport(b *directive.Block) error {
 	return err
 }
 
-// Options returns the options of the client of the server.
-func (c *Config) Options(name string) (client.Options, error) {
+// Location implements app.MCPServer.
+func (c *Config) Location(toolset string) (string, error) {
+	o, err := c.clientOptions(toolset)
+	return o.Location(), err
+}
+
+// Withholds implements app.MCPServer.
+func (c *Config) Withholds() bool { return c.SuspiciousTools == withhold }
+
+// clientOptions returns the options of the client of the server.
+func (c *Config) clientOptions(name string) (client.Options, error) {
 	repl := caddy.NewReplacer()
 	o := client.Options{
 		Name: name, OwnProcesses: c.UserProcesses == each, MaxProcesses: c.MaxProcesses, Version: version(),
@@ -177,8 +193,8 @@ func (c *Config) Options(name string) (client.Options, error) {
 	if c.UserProcesses != "" && c.UserProcesses != shared && c.UserProcesses != each {
 		return o, fmt.Errorf("user_processes %q: use %s or %s", c.UserProcesses, shared, each)
 	}
-	if c.SuspiciousTools != "" && c.SuspiciousTools != Warn && c.SuspiciousTools != Withhold {
-		return o, fmt.Errorf("suspicious_tools %q: use %s or %s", c.SuspiciousTools, Warn, Withhold)
+	if c.SuspiciousTools != "" && c.SuspiciousTools != warn && c.SuspiciousTools != withhold {
+		return o, fmt.Errorf("suspicious_tools %q: use %s or %s", c.SuspiciousTools, warn, withhold)
 	}
 	if o.MaxProcesses == 0 {
 		o.MaxProcesses = client.DefaultMaxProcesses

@@ -1,4 +1,4 @@
-package inspect
+package detect
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/webhook"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // Webhook is the inspector that sends each message to a server, which decides. The request is a POST with a signature (Standard
@@ -37,7 +38,7 @@ const (
 
 type webhookRequest struct {
 	Version  int             `json:"version"`
-	Phase    Phase           `json:"phase"`
+	Phase    inspect.Phase   `json:"phase"`
 	Protocol string          `json:"protocol"`
 	Tool     webhookTool     `json:"tool"`
 	User     webhookUser     `json:"user"`
@@ -63,20 +64,20 @@ type webhookDecision struct {
 }
 
 // Inspect implements Inspector.
-func (w *Webhook) Inspect(ctx context.Context, m *Message) (Verdict, error) {
-	return unlessError(ctx, w.PassOnError, func() (Verdict, error) { return w.ask(ctx, m) })
+func (w *Webhook) Inspect(ctx context.Context, m *inspect.Message) (inspect.Verdict, error) {
+	return unlessError(ctx, w.PassOnError, func() (inspect.Verdict, error) { return w.ask(ctx, m) })
 }
 
 // unlessError returns the decision of a server. If there is an error, the message passes if pass is set.
-func unlessError(ctx context.Context, pass bool, decide func() (Verdict, error)) (Verdict, error) {
+func unlessError(ctx context.Context, pass bool, decide func() (inspect.Verdict, error)) (inspect.Verdict, error) {
 	verdict, err := decide()
 	if err != nil && pass && ctx.Err() == nil {
-		return Verdict{}, nil
+		return inspect.Verdict{}, nil
 	}
 	return verdict, err
 }
 
-func (w *Webhook) ask(ctx context.Context, m *Message) (Verdict, error) {
+func (w *Webhook) ask(ctx context.Context, m *inspect.Message) (inspect.Verdict, error) {
 	isJSON := m.JSON && strictjson.Valid(m.Body)
 	content := m.Body
 	if !isJSON {
@@ -84,18 +85,18 @@ func (w *Webhook) ask(ctx context.Context, m *Message) (Verdict, error) {
 	}
 	body, err := json.Marshal(webhookRequest{1, m.Phase, m.Protocol, webhookTool{m.Tool, m.Toolset}, webhookUser{m.User}, m.Agent, content})
 	if err != nil {
-		return Verdict{}, err
+		return inspect.Verdict{}, err
 	}
-	response, err := w.Client.Ask(ctx, "application/json", body, MaxBody+maxEnvelope)
+	response, err := w.Client.Ask(ctx, "application/json", body, inspect.MaxBody+maxEnvelope)
 	if err != nil {
-		return Verdict{}, err
+		return inspect.Verdict{}, err
 	}
 	if err := strictjson.Check(response); err != nil {
-		return Verdict{}, errors.New("the response of the webhook is not JSON")
+		return inspect.Verdict{}, errors.New("the response of the webhook is not JSON")
 	}
 	var d webhookDecision
 	if err := json.Unmarshal(response, &d); err != nil {
-		return Verdict{}, errors.New("the response of the webhook is not a decision")
+		return inspect.Verdict{}, errors.New("the response of the webhook is not a decision")
 	}
 	d.Labels = d.Labels[:min(len(d.Labels), maxLabels)]
 	for i := range d.Labels {
@@ -104,18 +105,18 @@ func (w *Webhook) ask(ctx context.Context, m *Message) (Verdict, error) {
 	review := d.Decision == "review"
 	switch d.Decision {
 	case "pass":
-		return Verdict{}, nil
+		return inspect.Verdict{}, nil
 	case "reject":
-		return Verdict{Rejected: true, Labels: d.Labels, Message: text.Cut(d.Message, maxMessage), Reason: text.Cut(d.Reason, maxMessage)}, nil
+		return inspect.Verdict{Rejected: true, Labels: d.Labels, Message: text.Cut(d.Message, maxMessage), Reason: text.Cut(d.Reason, maxMessage)}, nil
 	case "mask", "review":
 		if isJSON && len(d.Content) > 0 || review && len(d.Content) == 0 {
-			return Verdict{Review: review, Body: d.Content, Labels: d.Labels}, nil
+			return inspect.Verdict{Review: review, Body: d.Content, Labels: d.Labels}, nil
 		}
 		var masked *string
 		if err := json.Unmarshal(d.Content, &masked); err != nil || masked == nil {
-			return Verdict{}, errors.New(`the webhook masks, but its response has no "content" of the kind that it was sent`)
+			return inspect.Verdict{}, errors.New(`the webhook masks, but its response has no "content" of the kind that it was sent`)
 		}
-		return Verdict{Review: review, Body: []byte(*masked), Labels: d.Labels}, nil
+		return inspect.Verdict{Review: review, Body: []byte(*masked), Labels: d.Labels}, nil
 	}
-	return Verdict{}, fmt.Errorf("the webhook responds with the decision %.20q; use pass, mask, reject or review", d.Decision)
+	return inspect.Verdict{}, fmt.Errorf("the webhook responds with the decision %.20q; use pass, mask, reject or review", d.Decision)
 }

@@ -1,9 +1,8 @@
-// Package inspect provides the inspectors of toolsets and of models as Caddy modules of the namespace agents.inspectors: secrets, pii,
-// webhook, presidio and moderation. Package tools/inspect implements them.
-package inspect
+// Package inspectors provides the inspectors of toolsets and of models as Caddy modules of the namespace agents.inspectors: secrets, pii,
+// webhook, presidio and moderation. Package tools/inspect/detect implements them.
+package inspectors
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -11,14 +10,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	placing "github.com/fairwayhq/fairway/caddymodule/inspect"
 	"github.com/fairwayhq/fairway/internal/webhook"
 	"github.com/fairwayhq/fairway/tools/inspect"
-)
-
-// Namespace is the namespace of inspectors, and InlineKey the member with the name of the module.
-const (
-	Namespace = "agents.inspectors"
-	InlineKey = "inspector"
+	"github.com/fairwayhq/fairway/tools/inspect/detect"
 )
 
 func init() {
@@ -27,58 +22,6 @@ func init() {
 	caddy.RegisterModule(Webhook{})
 	caddy.RegisterModule(Presidio{})
 	caddy.RegisterModule(Moderation{})
-}
-
-// Module is an inspector of a toolset: a guest module of agents.inspectors.
-type Module interface {
-	// Step returns the inspector with its phases.
-	Step() (inspect.Step, error)
-}
-
-// Load provisions the inspectors of a place.
-func Load(ctx caddy.Context, p Place, configs []json.RawMessage) (inspect.Chain, error) {
-	if len(configs) == 0 {
-		return nil, nil
-	}
-	holder := struct {
-		Inspectors []json.RawMessage `caddy:"namespace=agents.inspectors inline_key=inspector"`
-	}{configs}
-	loaded, err := ctx.LoadModule(&holder, "Inspectors")
-	if err != nil {
-		return nil, fmt.Errorf("inspect: %w", err)
-	}
-	var chain inspect.Chain
-	for n, value := range loaded.([]any) {
-		module, ok := value.(Module)
-		if !ok {
-			return nil, fmt.Errorf("inspect: the module %T is not an inspector", value)
-		}
-		step, err := module.Step()
-		if err == nil {
-			err = checkReview(&step)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
-		}
-		if err := p.restrict(&step, configs[n]); err != nil {
-			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
-		}
-		chain = append(chain, step)
-	}
-	return chain, nil
-}
-
-// checkReview rejects an inspector whose reviews are not possible.
-func checkReview(step *inspect.Step) error {
-	switch {
-	case step.Reviews && step.Reviewer == "":
-		return errors.New("the action review needs the option reviewer, as in: reviewer privacy-team")
-	case step.Reviews && (len(step.Phases) != 1 || step.Phases[0] != inspect.Arguments):
-		return errors.New("the action review is only possible for arguments: remove phases, and add another inspector for the other phases")
-	case step.Reviewer != "" && !slices.Contains(step.Phases, inspect.Arguments):
-		return errors.New("the option reviewer is only for arguments: add them to phases")
-	}
-	return nil
 }
 
 // Actions of the built-in inspectors.
@@ -149,13 +92,13 @@ type Secrets struct {
 
 // CaddyModule implements caddy.Module.
 func (Secrets) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".secrets", New: func() caddy.Module { return new(Secrets) }}
+	return caddy.ModuleInfo{ID: placing.Namespace + ".secrets", New: func() caddy.Module { return new(Secrets) }}
 }
 
 // Step implements Module.
 func (s *Secrets) Step() (step inspect.Step, err error) {
 	step = s.step("secrets")
-	step.Inspector = inspect.Detect(inspect.Secrets(), s.Action == actionReject)
+	step.Inspector = detect.Detect(detect.Secrets(), s.Action == actionReject)
 	step.Phases, err = s.phases(inspect.Phases[:]...)
 	return step, errors.Join(err, s.checkReviewer())
 }
@@ -174,7 +117,7 @@ type PII struct {
 
 // CaddyModule implements caddy.Module.
 func (PII) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".pii", New: func() caddy.Module { return new(PII) }}
+	return caddy.ModuleInfo{ID: placing.Namespace + ".pii", New: func() caddy.Module { return new(PII) }}
 }
 
 // Step implements Module.
@@ -184,22 +127,22 @@ func (p *PII) Step() (inspect.Step, error) {
 	if err = errors.Join(err, p.checkReviewer()); err != nil {
 		return step, err
 	}
-	var patterns []inspect.Pattern
+	var patterns []detect.Pattern
 	for label, expression := range p.Patterns {
 		compiled, err := compile(label, expression)
 		if err != nil {
 			return step, err
 		}
-		patterns = append(patterns, inspect.Pattern{Label: label, Expression: compiled})
+		patterns = append(patterns, detect.Pattern{Label: label, Expression: compiled})
 	}
-	slices.SortFunc(patterns, func(a, b inspect.Pattern) int {
+	slices.SortFunc(patterns, func(a, b detect.Pattern) int {
 		if a.Label < b.Label {
 			return -1
 		}
 		return 1
 	})
-	detector, err := inspect.PII(p.Entities, patterns)
-	step.Inspector, step.Phases = inspect.Detect(detector, p.Action == actionReject), phases
+	detector, err := detect.PII(p.Entities, patterns)
+	step.Inspector, step.Phases = detect.Detect(detector, p.Action == actionReject), phases
 	return step, err
 }
 
@@ -263,13 +206,13 @@ type Webhook struct {
 
 // CaddyModule implements caddy.Module.
 func (Webhook) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".webhook", New: func() caddy.Module { return new(Webhook) }}
+	return caddy.ModuleInfo{ID: placing.Namespace + ".webhook", New: func() caddy.Module { return new(Webhook) }}
 }
 
 // Step implements Module.
 func (w *Webhook) Step() (step inspect.Step, err error) {
 	step = w.step("webhook")
-	step.Inspector = &inspect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}
+	step.Inspector = &detect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}
 	if step.Phases, err = w.phases(inspect.Arguments, inspect.Result, inspect.Error); err == nil && w.Action != "" {
 		err = errors.New("the server decides what happens: remove the action")
 	}
@@ -279,18 +222,18 @@ func (w *Webhook) Step() (step inspect.Step, err error) {
 // Presidio finds personal data with an analyzer of Presidio.
 type Presidio struct {
 	Remote
-	inspect.PresidioOptions
+	detect.PresidioOptions
 }
 
 // CaddyModule implements caddy.Module.
 func (Presidio) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".presidio", New: func() caddy.Module { return new(Presidio) }}
+	return caddy.ModuleInfo{ID: placing.Namespace + ".presidio", New: func() caddy.Module { return new(Presidio) }}
 }
 
 // Step implements Module.
 func (p *Presidio) Step() (step inspect.Step, err error) {
 	step = p.step("presidio")
-	step.Inspector = &inspect.Presidio{
+	step.Inspector = &detect.Presidio{
 		PresidioOptions: p.PresidioOptions, Client: p.client, Reject: p.Action == actionReject, PassOnError: p.OnError == onErrorPass,
 	}
 	if step.Phases, err = p.phases(inspect.Result, inspect.Error); err == nil && (p.Threshold < 0 || p.Threshold > 1) {
@@ -306,18 +249,18 @@ type Moderation struct {
 	// The API key. Placeholders such as {env.OPENAI_API_KEY} are replaced. Default: none.
 	Key string `json:"key,omitempty"`
 
-	inspect.ModerationOptions
+	detect.ModerationOptions
 }
 
 // CaddyModule implements caddy.Module.
 func (Moderation) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".moderation", New: func() caddy.Module { return new(Moderation) }}
+	return caddy.ModuleInfo{ID: placing.Namespace + ".moderation", New: func() caddy.Module { return new(Moderation) }}
 }
 
 // Step implements Module.
 func (m *Moderation) Step() (step inspect.Step, err error) {
 	step = m.step("moderation")
-	step.Inspector = &inspect.Moderation{ModerationOptions: m.ModerationOptions, Client: m.client, PassOnError: m.OnError == onErrorPass}
+	step.Inspector = &detect.Moderation{ModerationOptions: m.ModerationOptions, Client: m.client, PassOnError: m.OnError == onErrorPass}
 	if step.Phases, err = m.phases(inspect.Arguments, inspect.Result); err == nil && m.Action == actionMask {
 		err = errors.New("a moderation API says only whether a text is harmful: use reject or review")
 	}
@@ -331,11 +274,11 @@ const (
 
 // Interface guards
 var (
-	_ Module             = (*Secrets)(nil)
-	_ Module             = (*PII)(nil)
-	_ Module             = (*Webhook)(nil)
-	_ Module             = (*Presidio)(nil)
-	_ Module             = (*Moderation)(nil)
+	_ placing.Module     = (*Secrets)(nil)
+	_ placing.Module     = (*PII)(nil)
+	_ placing.Module     = (*Webhook)(nil)
+	_ placing.Module     = (*Presidio)(nil)
+	_ placing.Module     = (*Moderation)(nil)
 	_ caddy.Provisioner  = (*Webhook)(nil)
 	_ caddy.Provisioner  = (*Presidio)(nil)
 	_ caddy.Provisioner  = (*Moderation)(nil)

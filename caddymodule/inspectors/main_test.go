@@ -1,4 +1,4 @@
-package inspect_test
+package inspectors_test
 
 import (
 	"io/fs"
@@ -7,13 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/auth"
-	_ "github.com/fairwayhq/fairway/caddymodule/console"
-	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
-	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

@@ -1,4 +1,4 @@
-package inspect_test
+package detect_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect/detect"
 )
 
 // score counts the values of one kind.
@@ -71,7 +71,7 @@ func measure(t *testing.T, name string, floors map[string]floor) int {
 			switch {
 			case strings.Contains(plain, m[0]): // part of the line
 			case m[2] != "":
-				masks[inspect.Email]++
+				masks[detect.Email]++
 			case m[1] == "": // a number
 				masks[labels[0]]++
 			default:
@@ -110,7 +110,7 @@ func measure(t *testing.T, name string, floors map[string]floor) int {
 // family returns the entity of personal data, or "secrets" for the kind of a secret. A secret may have several kinds: a
 // password of a URL may be a token of GitHub.
 func family(kind string) string {
-	if kind == "-" || slices.Contains(inspect.Entities[:], kind) {
+	if kind == "-" || slices.Contains(detect.Entities[:], kind) {
 		return kind
 	}
 	return "secrets"
@@ -120,20 +120,20 @@ type floor struct{ precision, recall float64 }
 
 // secondFloors are the figures of the first measurement, rounded down.
 var secondFloors = map[string]floor{
-	inspect.Card:  {1, 0.91},
-	inspect.Email: {1, 0.71},
-	inspect.IBAN:  {1, 1},
-	inspect.Phone: {0.83, 1},
-	inspect.SSN:   {1, 1},
-	"secrets":     {1, 1},
+	detect.Card:  {1, 0.91},
+	detect.Email: {1, 0.71},
+	detect.IBAN:  {1, 1},
+	detect.Phone: {0.83, 1},
+	detect.SSN:   {1, 1},
+	"secrets":    {1, 1},
 }
 
 // floors are the lowest figures that are accepted.
 var floors = map[string]floor{
-	inspect.Card:  {0.99, 0.94},
-	inspect.Email: {0.99, 0.89},
-	inspect.IBAN:  {0.99, 0.96},
-	inspect.Phone: {0.97, 0.93},
-	inspect.SSN:   {0.99, 0.87},
-	"secrets":     {0.99, 0.95},
+	detect.Card:  {0.99, 0.94},
+	detect.Email: {0.99, 0.89},
+	detect.IBAN:  {0.99, 0.96},
+	detect.Phone: {0.97, 0.93},
+	detect.SSN:   {0.99, 0.87},
+	"secrets":    {0.99, 0.95},
 }

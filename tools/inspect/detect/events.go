@@ -1,4 +1,4 @@
-package inspect
+package detect
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // A piece is a text of an event: a string of JSON, or a line that is no JSON.
@@ -21,7 +22,7 @@ type piece struct {
 
 // events returns the body with the values masked that are found in the joined texts of events, and lie in several of them. The mask
 // is in the first of these events, and the parts in the others are removed.
-func (s *search) events(m *Message) (out []byte) {
+func (s *search) events(m *inspect.Message) (out []byte) {
 	pieces, groups := piecesOf(m)
 	for _, group := range groups {
 		for i := 0; i < len(s.detections) && len(group) > 1; i++ {
@@ -75,7 +76,7 @@ const (
 
 // piecesOf returns the texts of events, and those that belong together: lines that are no JSON, strings with the same path, and all
 // texts of the content of an MCP result.
-func piecesOf(m *Message) (pieces []*piece, groups map[uint64][]*piece) {
+func piecesOf(m *inspect.Message) (pieces []*piece, groups map[uint64][]*piece) {
 	groups = make(map[uint64][]*piece)
 	seed := maphash.MakeSeed()
 	add := func(path string, p *piece) {

@@ -1,8 +1,7 @@
-package inspect
+package inspectors
 
 import (
 	"cmp"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -17,21 +16,6 @@ import (
 
 // defaultTimeout is how long a webhook may take.
 const defaultTimeout = 2 * time.Second
-
-// Read parses the subdirective inspect at the current token of b and adds the inspector. Syntax:
-//
-//	inspect <module> ...
-//
-// where the rest depends on the module agents.inspectors.<module>. In a toolset, the phases of inspectors are arguments, result, error,
-// resources, prompts and list. In a model of hosted agents, they are request and response.
-func Read(b *directive.Block, to *[]json.RawMessage) error {
-	raw, err := b.Guest(Namespace, InlineKey)
-	if err != nil {
-		return err
-	}
-	*to = append(*to, raw)
-	return nil
-}
 
 // action reads the action that may follow the name of an inspector.
 func (o *Options) action(d *caddyfile.Dispenser) error {

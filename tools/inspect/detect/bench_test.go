@@ -1,4 +1,4 @@
-package inspect_test
+package detect_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect/detect"
 )
 
 // largeResult returns a JSON result of about 141 KB: 600 records. One of hundred has an e-mail address, if hits is set.
@@ -30,13 +31,13 @@ func largeResult(hits bool) []byte {
 
 // BenchmarkChain measures secrets and pii on a large result. The first case is the check and copy of JSON that passing it on costs.
 func BenchmarkChain(b *testing.B) {
-	pii, err := inspect.PII(nil, nil)
+	pii, err := detect.PII(nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	chain := inspect.Chain{
-		{Name: "secrets", Inspector: inspect.Detect(inspect.Secrets(), false), Phases: inspect.Phases[:]},
-		{Name: "pii", Inspector: inspect.Detect(pii, false), Phases: inspect.Phases[:]},
+		{Name: "secrets", Inspector: detect.Detect(detect.Secrets(), false), Phases: inspect.Phases[:]},
+		{Name: "pii", Inspector: detect.Detect(pii, false), Phases: inspect.Phases[:]},
 	}
 	for _, c := range []struct {
 		name  string

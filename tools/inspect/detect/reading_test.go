@@ -1,4 +1,4 @@
-package inspect_test
+package detect_test
 
 import (
 	"bytes"

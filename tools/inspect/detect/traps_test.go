@@ -1,4 +1,4 @@
-package inspect_test
+package detect_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect/detect"
 )
 
 // Planted values. They are joined here so that no scanner takes this file for a leak.
@@ -24,16 +25,16 @@ var (
 	email     = "ada.lovelace@example.com"
 )
 
-func chainOf(t *testing.T, reject bool, patterns ...inspect.Pattern) inspect.Chain {
+func chainOf(t *testing.T, reject bool, patterns ...detect.Pattern) inspect.Chain {
 	t.Helper()
-	pii, err := inspect.PII(nil, patterns)
+	pii, err := detect.PII(nil, patterns)
 	if err != nil {
 		t.Fatal(err)
 	}
 	phases := inspect.Phases[:]
 	return inspect.Chain{
-		{Name: "secrets", Inspector: inspect.Detect(inspect.Secrets(), reject), Phases: phases},
-		{Name: "pii", Inspector: inspect.Detect(pii, reject), Phases: phases},
+		{Name: "secrets", Inspector: detect.Detect(detect.Secrets(), reject), Phases: phases},
+		{Name: "pii", Inspector: detect.Detect(pii, reject), Phases: phases},
 	}
 }
 
@@ -153,20 +154,20 @@ func TestChain_rejects(t *testing.T) {
 }
 
 func TestPII_finds_patterns_and_chosen_entities_only(t *testing.T) {
-	own := inspect.Pattern{Label: "customer", Expression: regexp.MustCompile(`C-\d{8}`)}
-	detector, err := inspect.PII([]string{inspect.Card}, []inspect.Pattern{own})
+	own := detect.Pattern{Label: "customer", Expression: regexp.MustCompile(`C-\d{8}`)}
+	detector, err := detect.PII([]string{detect.Card}, []detect.Pattern{own})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := inspect.Message{Phase: inspect.Result, JSON: true, Body: []byte(`["C-12345678 pays with ` + card + `, ` + email + `"]`)}
-	verdict, err := inspect.Detect(detector, false).Inspect(t.Context(), &m)
+	verdict, err := detect.Detect(detector, false).Inspect(t.Context(), &m)
 	if want := `["[customer] pays with [card], ` + email + `"]`; err != nil || string(verdict.Body) != want {
 		t.Errorf("got %s, %v; want %s", verdict.Body, err, want)
 	}
-	if _, err := inspect.PII([]string{"shoe"}, nil); err == nil {
+	if _, err := detect.PII([]string{"shoe"}, nil); err == nil {
 		t.Error("an unknown entity was accepted")
 	}
-	if _, err := inspect.PII(nil, []inspect.Pattern{{Label: "all", Expression: regexp.MustCompile(`x*`)}}); err == nil {
+	if _, err := detect.PII(nil, []detect.Pattern{{Label: "all", Expression: regexp.MustCompile(`x*`)}}); err == nil {
 		t.Error("a pattern that matches the empty text was accepted")
 	}
 }
@@ -178,9 +179,9 @@ func FuzzDetect(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	pii, _ := inspect.PII(nil, nil)
+	pii, _ := detect.PII(nil, nil)
 	chain := inspect.Chain{
-		{Inspector: inspect.Detect(inspect.Secrets(), false), Phases: inspect.Phases[:]}, {Inspector: inspect.Detect(pii, false), Phases: inspect.Phases[:]},
+		{Inspector: detect.Detect(detect.Secrets(), false), Phases: inspect.Phases[:]}, {Inspector: detect.Detect(pii, false), Phases: inspect.Phases[:]},
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		for n := range 4 {

@@ -1,4 +1,4 @@
-package mcpserver
+package mcpservers
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/mcpadapter/client"
@@ -25,7 +26,7 @@ type Server struct {
 	*client.Server
 	name        string // of the toolset
 	location    string
-	trust       bool
+	config      *Config
 	credentials atomic.Pointer[credential.Set] // for listing tools; those of the configuration that was loaded last
 
 	mu   sync.Mutex
@@ -33,18 +34,19 @@ type Server struct {
 	done chan struct{}      // closed when watch has ended
 }
 
-// New returns a Server. It does not connect to it.
-func New(c *Config, name string, logger *zap.Logger) (*Server, error) {
-	o, err := c.Options(name)
+// Open implements app.MCPServer.
+func (c *Config) Open(name string, logger *zap.Logger) (app.OpenMCPServer, error) {
+	o, err := c.clientOptions(name)
 	if err != nil {
 		return nil, fmt.Errorf("mcp_server: %w", err)
 	}
-	return &Server{Server: client.New(o, logger.With(zap.String("toolset", name))), name: name, location: o.Location(), trust: c.TrustAnnotations}, nil
+	return &Server{Server: client.New(o, logger.With(zap.String("toolset", name))), name: name, location: o.Location(), config: c}, nil
 }
 
 // Use sets what the server needs of a configuration: the logger, the transport, and the credentials for listing tools.
 // Credentials of users are not used for that.
-func (s *Server) Use(ctx caddy.Context, c *Config, credentials credential.Set, logger *zap.Logger) error {
+func (s *Server) Use(ctx caddy.Context, credentials credential.Set, logger *zap.Logger) error {
+	c := s.config
 	s.report(c, len(credentials) > 0 || len(c.Header) > 0, logger.With(zap.String("toolset", s.name), zap.String("server", s.location)))
 	if credentials.IsPersonal() || credentials.ForCaller() {
 		credentials = nil
@@ -118,7 +120,7 @@ func (s *Server) Fetch(ctx context.Context, previous *source.Snapshot) (*source.
 	if err != nil {
 		return nil, false, fmt.Errorf("toolset %s: listing the tools of the MCP server: %w", s.name, err)
 	}
-	snapshot, changed := source.NewSnapshot(found.Document(s.name, s.trust), s.location, previous)
+	snapshot, changed := source.NewSnapshot(found.Document(s.name, s.config.TrustAnnotations), s.location, previous)
 	return snapshot, changed, nil
 }
 
