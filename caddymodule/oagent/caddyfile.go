@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -184,63 +183,8 @@ func (own *ownOptions) Options(b *directive.Block) directive.Options {
 			o.NotifiersRaw = append(o.NotifiersRaw, notifier)
 			return err
 		},
-		"model": func() error {
-			m, err := hosted.UnmarshalModel(b)
-			o.Models = append(o.Models, m)
-			return err
-		},
-		"workers": directive.To(b.Positive, &o.Workers),
-		"limits":  func() error { return o.unmarshalLimits(b) },
-		"budget": func() error {
-			return b.Single(func(b *directive.Block) (err error) {
-				o.Budgets, err = hosted.UnmarshalBudgets(b)
-				return err
-			})
-		},
-		"prices": func() error {
-			return b.Single(func(b *directive.Block) (err error) {
-				o.Prices, err = hosted.UnmarshalPrices(b)
-				return err
-			})
-		},
-		"accept": func() error {
-			return b.Single(func(b *directive.Block) (err error) {
-				o.Accept, err = hosted.UnmarshalAccept(b)
-				return err
-			})
-		},
-		"remote_agents": func() error {
-			servers, err := hosted.UnmarshalRemote(b)
-			o.RemoteAgents = append(o.RemoteAgents, servers)
-			return err
-		},
 		"log_inputs": directive.To(b.List, &o.LogInputs),
 	}
-}
-
-// unmarshalLimits parses limits of single agents, or those of all others.
-func (o *Handler) unmarshalLimits(b *directive.Block) error {
-	agents := b.RemainingArgs()
-	if len(agents) == 0 && o.Limits != nil {
-		return b.Err("limits is given twice: put all options into one limits")
-	}
-	for _, agent := range agents {
-		if o.AgentLimits[agent] != nil {
-			return b.Errf("limits of agent %s are given twice", agent)
-		}
-	}
-	l, err := hosted.UnmarshalLimits(b)
-	if len(agents) == 0 {
-		o.Limits = l
-		return err
-	}
-	if o.AgentLimits == nil {
-		o.AgentLimits = make(map[string]*hosted.Limits)
-	}
-	for _, agent := range agents {
-		o.AgentLimits[agent] = l
-	}
-	return err
 }
 
 // unmarshalReviewer parses the configuration of a reviewing agent, or of people who review.

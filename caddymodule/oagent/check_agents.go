@@ -63,7 +63,7 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 		}
 	}
 	switch {
-	case guard == "" && (len(o.Models) > 0 || o.guards.hasEndpoint(o.site)):
+	case guard == "" && (o.host != nil || o.guards.hasEndpoint(o.site)):
 		return nil // a call of a hosted agent, or at an endpoint of an agent, names its agent; with several agents, other requests are refused
 	case guard == "" && len(read) > 1:
 		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+
@@ -106,7 +106,7 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
 	}
-	if o.chat == nil && o.Reviewers[a.Name] == nil && !o.host.Runs(a) {
+	if o.chat == nil && o.Reviewers[a.Name] == nil && !o.Runs(a) {
 		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, model if this server runs the agent, or reviewer if the agent reviews",
 			zap.String("agent", a.Name))
 		return nil

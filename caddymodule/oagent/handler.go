@@ -19,7 +19,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
@@ -28,8 +27,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/hosted/remote"
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 func init() {
@@ -151,33 +148,6 @@ type Handler struct {
 	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
 
-	// The models of the agents. An agent with a model is hosted: this server runs it, and POST to
-	// its document begins an Engagement. Default: no agent is hosted.
-	Models []*hosted.Model `json:"models,omitempty"`
-
-	// Limits on each run of a hosted agent. Default: see the limits.
-	Limits *hosted.Limits `json:"limits,omitempty"`
-
-	// Limits on the runs of single hosted agents, by the names of the agents. Default: those of limits.
-	AgentLimits map[string]*hosted.Limits `json:"agent_limits,omitempty"`
-
-	// How many tokens of models users, groups and agents can use on one day. Default: no limit.
-	Budgets []hosted.Budget `json:"budgets,omitempty"`
-
-	// What the tokens of models cost, for budgets of cost and for usage reports. Default: unknown.
-	Prices []hosted.Price `json:"prices,omitempty"`
-
-	// How many runs of hosted agents this node works on at the same time. One user can have about three
-	// quarters of them. 16 times as many runs can be in progress, which includes those that are queued.
-	// Default: one for each 16 MiB of the memory limit of the process, at least 64 and at most 1024.
-	Workers int `json:"workers,omitempty"`
-
-	// Accepts agent documents over HTTP. Default: all documents are from files.
-	Accept *hosted.AcceptConfig `json:"accept,omitempty"`
-
-	// The servers whose agents hosted agents may call. Default: none.
-	RemoteAgents []*hosted.RemoteServers `json:"remote_agents,omitempty"`
-
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
@@ -201,14 +171,12 @@ type Handler struct {
 	reviewers  *reviewers.Service
 	notices    *notify.Service // nil if there are no notifiers
 	endpoints  *endpoints.Endpoints
-	accepted   *hosted.AcceptService // nil if no documents are accepted
-	remote     *remote.Client        // nil if no agents of other servers may be called
-	host       *hosted.Host          // nil if no agent is hosted
-	realm      func() string         // of the runs of the host, see realmOf
-	server     *caddyhttp.Server     // nil outside of a server
-	serving    context.Context       // ends when the process ends and the server completes its last requests; nil outside of a server
-	chat       Chat                  // nil without guardrails on model traffic
-	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs
+	acceptor   Acceptor          // nil if no documents are accepted
+	host       Host              // nil if no agent is hosted
+	chat       Chat              // nil without guardrails on model traffic
+	server     *caddyhttp.Server // nil outside of a server
+	serving    context.Context   // ends when the process ends and the server completes its last requests; nil outside of a server
+	background bool              // the handler works without requests: runs of agents, or calls of reviewing agents' programs
 }
 
 // CaddyModule returns the Caddy module information.
@@ -238,7 +206,6 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		})
 	}
 	o.app.Site.AddDigest(o)
-	o.app.Users.Add("runs", run.UserData{})
 	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -260,16 +227,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := eachPart(o, func(p Part) error { return p.Provision(ctx, o) }); err != nil {
 		return err
 	}
-	if err := o.provisionRemote(ctx); err != nil {
-		return err
-	}
 	if err := o.provisionAgents(); err != nil {
-		return err
-	}
-	if err := o.provisionHosting(ctx); err != nil {
-		return err
-	}
-	if err := o.provisionAccept(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionRecords(ctx); err != nil {
@@ -352,12 +310,7 @@ func (o *Handler) Validate() error {
 	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
 	}
-	for agent, l := range o.AgentLimits {
-		if err := l.Check(); err != nil {
-			return fmt.Errorf("agent %s: %w", agent, err)
-		}
-	}
-	if err := errors.Join(o.Limits.Check(), hosted.CheckBudgets(o.Budgets, o.Prices), directive.NotNegative("workers", int64(o.Workers))); err != nil {
+	if err := eachPart(o, caddy.Validator.Validate); err != nil {
 		return err
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
@@ -428,13 +381,7 @@ func checkMaxRecorded(size int64) error {
 // Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
 	o.agents.Stop()
-	if o.remote != nil {
-		o.remote.Close()
-	}
-	if o.host != nil {
-		o.host.Release()
-	}
-	return nil
+	return eachPart(o, caddy.CleanerUpper.Cleanup)
 }
 
 // Interface guards

@@ -72,7 +72,7 @@ func (m *ModelRequest) Names() *agentset.Names { return m.d.caller.agents.Names 
 
 // Guard returns the Guard that records the Engagement.
 func (m *ModelRequest) Guard() (*oagent.Guard, error) {
-	return m.d.request.handler.guard(m.d.request.r.Context())
+	return m.d.request.handler.OpenGuard(m.d.request.r.Context())
 }
 
 // Allow logs and counts that the request passed. Status is that of the response, 0 if it is not known yet.

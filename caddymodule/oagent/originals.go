@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/oagent"
@@ -75,8 +74,8 @@ func (o *Handler) provisionOriginals() error {
 	return nil
 }
 
-// sealer returns the keys for original arguments, or nil.
-func (o *Originals) sealer() *review.Originals {
+// Keys returns the keys for original arguments, or nil.
+func (o *Originals) Keys() *review.Originals {
 	if o == nil {
 		return nil
 	}
@@ -118,9 +117,15 @@ func requireReview(q request, op requestedOperation, required *inspect.ReviewErr
 	return inspected, nil
 }
 
+// WarnUnreviewable logs that a call was refused, because inspectors require a review that is not possible.
+func WarnUnreviewable(logger *zap.Logger, toolset, tool, cause string) {
+	logger.Warn("a tool call was refused: an inspector requires a review that is not possible",
+		zap.String("toolset", toolset), zap.String("tool", tool), zap.String("cause", cause))
+}
+
 // refuseUnreviewable refuses a call for which inspectors require a review that is not possible.
 func refuseUnreviewable(q request, op requestedOperation, cause string) *refusalError {
-	hosted.WarnUnreviewable(q.handler.logger, op.operation.Toolset.Name, op.name, cause)
+	WarnUnreviewable(q.handler.logger, op.operation.Toolset.Name, op.name, cause)
 	return refuse(kindInspected, http.StatusForbidden, "", "the call of "+op.name+
 		" was not made: an inspector requires a review of its arguments, which is not possible: "+cause, nil)
 }

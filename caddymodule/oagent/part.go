@@ -1,9 +1,21 @@
 package oagent
 
 import (
+	"cmp"
+	"net/http"
+
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // Part is a part of the handler with options of its own: agents that this server runs, or guardrails on model traffic. Its
@@ -23,6 +35,76 @@ type PathServer interface {
 	// ServedPaths returns the name of the option, and the paths.
 	ServedPaths() (option string, paths []string)
 }
+
+// Host runs agents of the handler. Package hosted implements it.
+type Host interface {
+	endpoints.Host
+	reviewers.Host
+
+	// CheckAgents returns an error if the configuration of the Host names an agent that does not exist.
+	CheckAgents(names []string) error
+	// CheckRemote returns the function that rejects agents of other servers which must not be called; nil if none may be.
+	CheckRemote() func(oagent.Reference) error
+	// Outbox has the notices about runs.
+	Outbox() notify.Outbox
+	// Wake resumes the run that has waited for a review of its Engagement. An unknown id has no effect.
+	Wake(engagement string)
+	// ServeTool responds to a call of an agent that an endpoint serves as a tool. It reports whether this Host runs the agent.
+	ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool
+}
+
+// Acceptor accepts agent documents over HTTP. Package hosted implements it.
+type Acceptor interface {
+	// Permit returns an error if an accepted agent uses something that is not in the allow-list.
+	Permit(a *oagent.Agent, names *agentset.Names) error
+	// Serve responds to an authenticated request that changes a document.
+	Serve(q *endpoints.Request)
+}
+
+// SetHost is for the Part with hosted agents.
+func (o *Handler) SetHost(h Host) { o.host = h }
+
+// Host returns the Host, nil if no agent is hosted.
+func (o *Handler) Host() Host { return o.host }
+
+// SetAcceptor is for the Part that accepts documents.
+func (o *Handler) SetAcceptor(a Acceptor) { o.acceptor = a }
+
+// Runs reports whether this server runs the agent.
+func (o *Handler) Runs(agent *oagent.Agent) bool { return o.host != nil && o.host.Runs(agent) }
+
+// Loader returns the agents, once they are loaded.
+func (o *Handler) Loader() *agentset.Loader { return o.agents }
+
+// Accept replaces the agents that were accepted over HTTP.
+func (o *Handler) Accept(agents []*oagent.Agent) {
+	o.agents.Accept(agents)
+	showMetrics(o)
+	o.notices.Wake()
+	o.guards.notifyEndpoints()
+}
+
+// CheckAgent returns an error if the configuration does not support an agent.
+func (o *Handler) CheckAgent(a *oagent.Agent, set *agentset.Set) error {
+	return cmp.Or(checkPeople(o, a), checkGuardrails(o, set, a))
+}
+
+// Matched returns the toolsets that requests are matched to.
+func (o *Handler) Matched() []*app.Toolset { return o.toolsets }
+
+// Reviewing returns what decides reviews on behalf of agents, once all is provisioned.
+func (o *Handler) Reviewing() *reviewers.Service { return o.reviewers }
+
+// Notices returns what sends notices, once all is provisioned; nil if there are no notifiers.
+func (o *Handler) Notices() *notify.Service { return o.notices }
+
+// UserOf returns the user of a request with an agent.
+func (o *Handler) UserOf(r *http.Request, agent *oagent.Agent) engagement.User {
+	return bind(o, r, agent).User
+}
+
+// Spans makes the spans of work without a request.
+func Spans() *calltrace.Source { return &processSpans }
 
 var parts directive.Parts[Part]
 

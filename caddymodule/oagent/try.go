@@ -33,7 +33,7 @@ func (o *Handler) Try(call *siteroutes.Call) *siteroutes.Refusal {
 		}
 	case name == "":
 		agent = agents.Only
-	case agent == nil && o.accepted != nil:
+	case agent == nil && o.acceptor != nil:
 		return nil // users can add it
 	case agent == nil:
 		return &siteroutes.Refusal{Always: true, Reason: fmt.Sprintf("oagent has no agent %q; its agents are %s", name, agents.ListAgents()), Write: "write another name in guard"}

@@ -56,8 +56,9 @@ var directives = map[string][]string{
 	"mcp":         {"app", "directive", "route"},
 	"stdio":       {"app", "auth", "commands", "mcp", "otc", "route"},
 	"commands":    {"app", "directive"},
-	"hosted":      {"app", "directive", "inspect", "internal/agentset", "route"},
-	"oagent":      {"app", "directive", "hosted", "internal/agentset", "route"},
+	"oagent":      {"app", "directive", "internal/agentset", "route"},
+	"hosted":      {"app", "directive", "inspect", "internal/agentset", "oagent", "route"},
+	"chat":        {"directive", "internal/agentset", "oagent", "route"},
 
 	"oagent/command": {"app", "commands", "internal/agentset"},
 	"ocp/command":    {"commands"},
