@@ -102,7 +102,7 @@ func (p *part) Provision(ctx caddy.Context, o *guard.Handler) error {
 	if p.Chat == nil {
 		return nil
 	}
-	o.SetChat(p.Chat)
+	o.Chat = p.Chat
 	return p.Chat.provision(ctx.Logger())
 }
 

@@ -68,9 +68,9 @@ func (p *acceptance) Provision(ctx caddy.Context, o *guard.Handler) error {
 	}
 	p.service = NewAcceptService(AcceptOptions{
 		Config: p.Accept, Logger: ctx.Logger(), Realm: realmOf(ctx, a, o.Serve), OpenStore: a.OpenStore,
-		Set: func() *agentset.Set { return o.Loader().Current() }, Check: o.CheckAgent, Replace: o.Accept,
+		Set: func() *agentset.Set { return o.Loader.Current() }, Check: o.CheckAgent, Replace: o.Accept,
 	})
-	o.SetAcceptor(p.service)
+	o.Acceptor = p.service
 	return nil
 }
 

@@ -69,11 +69,11 @@ func usage(r *http.Request) (any, error) {
 		return []usageRow{}, nil
 	}
 	for _, h := range guards.Handlers {
-		host, ok := h.Host().(*Host)
+		host, ok := h.Host.(guardHost)
 		if !ok {
 			continue
 		}
-		runner, err := host.Runner(r.Context())
+		runner, err := host.host.Runner(r.Context())
 		if err == nil {
 			err = runner.Usage(r.Context(), time.Now().AddDate(0, 0, 1-days), func(d *run.DayUsage) {
 				for _, name := range names(d) {

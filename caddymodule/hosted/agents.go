@@ -212,7 +212,7 @@ func (h agentTools) startOf(ctx context.Context, id string) (started time.Time) 
 }
 
 // Review implements guard.Host. The agent is called without the identity of the user.
-func (h *Host) Review(ctx context.Context, agent *oagent.Agent, r *review.Review, inputs ...string) (undecided string, err error) {
+func (h guardHost) Review(ctx context.Context, agent *oagent.Agent, r *review.Review, inputs ...string) (undecided string, err error) {
 	fits := slices.IndexFunc(inputs, func(input string) bool { return len(input) <= run.MaxInput })
 	if fits < 0 {
 		return "the call is too large for the agent to read", nil
@@ -229,8 +229,8 @@ func (h *Host) Review(ctx context.Context, agent *oagent.Agent, r *review.Review
 }
 
 // startReview starts the run of a review, and returns its state. If it was started before, it returns its state.
-func (h *Host) startReview(ctx context.Context, agent *oagent.Agent, r *review.Review, input string) (*run.State, error) {
-	runner, err := h.Runner(ctx)
+func (h guardHost) startReview(ctx context.Context, agent *oagent.Agent, r *review.Review, input string) (*run.State, error) {
+	runner, err := h.host.Runner(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func (e *exposedAgents) hosted() []hostedAgent {
 
 // hostedAgents returns the agents that a handler runs.
 func hostedAgents(o *guard.Handler) (hosted []hostedAgent) {
-	for _, agent := range o.Loader().Last().Documents() {
+	for _, agent := range o.Loader.Last().Documents() {
 		if o.Runs(agent) {
 			exposed := hostedAgent{name: agent.Name, description: agent.Description, path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name}
 			if agent.OutputSchema != nil {

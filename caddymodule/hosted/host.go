@@ -259,7 +259,7 @@ func (h *Host) warn(u share.Usage) {
 
 // agent returns the agent with that name, or nil if the handler has none.
 func (h *Host) agent(name string) *oagent.Agent {
-	if a := h.options.Handler.Loader().Current().Agents[name]; a != nil {
+	if a := h.options.Handler.Loader.Current().Agents[name]; a != nil {
 		return a.Agent
 	}
 	return nil
@@ -267,10 +267,10 @@ func (h *Host) agent(name string) *oagent.Agent {
 
 // decide records the decision of a run about a review, see run.Options.Decide.
 func (h *Host) decide(ctx context.Context, st *run.State, decision, comment string) error {
-	return h.options.Handler.Reviewing().DecideRun(ctx, st.Agent, st.Review, decision, comment)
+	return h.options.Handler.Reviewing.DecideRun(ctx, st.Agent, st.Review, decision, comment)
 }
 
-// Runs implements guard.Host.
+// Runs reports whether the Host runs an agent.
 func (h *Host) Runs(agent *oagent.Agent) bool {
 	_, err := h.options.Model.Of(agent)
 	return err == nil
@@ -359,19 +359,6 @@ func (h *Host) Say(r *http.Request, st *run.State, in run.NewInput) (*run.State,
 		}
 	}
 	return changed, err
-}
-
-// CheckAgents implements guard.Host.
-func (h *Host) CheckAgents(names []string) error {
-	return h.options.Model.checkNames(h.options.AgentLimits, names)
-}
-
-// CheckRemote implements guard.Host.
-func (h *Host) CheckRemote() func(oagent.Reference) error {
-	if h.options.Remote == nil {
-		return nil
-	}
-	return h.options.Remote.Check
 }
 
 // Wake makes the Runner resume a run whose review or task may have ended, see run.Runner.Wake. An unknown

@@ -9,7 +9,7 @@ import (
 
 // notices returns the options for the notices about runs; nil if no Notifier wants any.
 func (h *Host) notices() *run.NoticeOptions {
-	service, all := h.options.Handler.Notices(), []string{}
+	service, all := h.options.Handler.Notices, []string{}
 	for _, kind := range run.NoticeKinds() {
 		all = append(all, string(kind))
 	}
@@ -24,17 +24,17 @@ func (h *Host) notices() *run.NoticeOptions {
 }
 
 // outbox is the notify.Outbox of a Host.
-type outbox struct{ *Host }
+type outbox struct{ host *Host }
 
 // Outbox implements guard.Host.
-func (h *Host) Outbox() notify.Outbox { return outbox{h} }
+func (h guardHost) Outbox() notify.Outbox { return outbox(h) }
 
 func (b outbox) open(ctx context.Context) (*run.Outbox, error) {
-	st, err := b.options.App.OpenStore(ctx)
+	st, err := b.host.options.App.OpenStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return run.NewOutbox(st, b.options.Realm()), nil
+	return run.NewOutbox(st, b.host.options.Realm()), nil
 }
 
 // List implements notify.Outbox.
@@ -63,7 +63,7 @@ func (b outbox) Remove(ctx context.Context, n *notify.Notice) error {
 func (b outbox) notice(n *run.OperatorNotice) *notify.Notice {
 	r := &n.Run
 	return &notify.Notice{
-		ID: n.ID, Type: string(n.Kind), Agent: n.Agent, User: n.User, Location: b.options.Engagements + "/" + r.ID, At: n.At,
+		ID: n.ID, Type: string(n.Kind), Agent: n.Agent, User: n.User, Location: b.host.options.Engagements + "/" + r.ID, At: n.At,
 		Run: &notify.Run{
 			ID: r.ID, Root: r.Root, Status: string(r.Status), Reason: string(r.Reason), Rule: r.Rule, WaitsFor: r.WaitsFor, StartedAt: r.StartedAt,
 			Usage: notify.RunUsage(r.Usage),

@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
@@ -111,7 +112,7 @@ func (c *Config) Provision(ctx caddy.Context, o *guard.Handler) error {
 	}
 	options.Realm = realmOf(ctx, a, options.Serve, options.Engagements)
 	c.host = New(options)
-	o.SetHost(c.host)
+	o.Host = guardHost{c.host}
 	options.Server.RegisterOnShutdown(c.host.EndServing)
 	return nil
 }
@@ -149,8 +150,31 @@ func (c *Config) Cleanup() error {
 	return nil
 }
 
+// guardHost is a Host as the guard knows it.
+type guardHost struct{ host *Host }
+
+// CheckAgents implements guard.Host.
+func (h guardHost) CheckAgents(names []string) error {
+	return h.host.options.Model.checkNames(h.host.options.AgentLimits, names)
+}
+
+// CheckRemote implements guard.Host.
+func (h guardHost) CheckRemote() func(oagent.Reference) error {
+	if h.host.options.Remote == nil {
+		return nil
+	}
+	return h.host.options.Remote.Check
+}
+
+// Runs implements guard.Host.
+func (h guardHost) Runs(agent *oagent.Agent) bool { return h.host.Runs(agent) }
+
+// Wake implements guard.Host.
+func (h guardHost) Wake(run string) { h.host.Wake(run) }
+
 // Interface guards
 var (
+	_ guard.Host         = guardHost{}
 	_ caddy.Validator    = (*Config)(nil)
 	_ caddy.CleanerUpper = (*Config)(nil)
 	_ site.Starter       = (*Config)(nil)

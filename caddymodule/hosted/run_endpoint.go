@@ -186,8 +186,8 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 const noInput = "Begin. There is no further input."
 
 // ServeRun implements guard.Host.
-func (h *Host) ServeRun(q *endpoints.Request, id string) bool {
-	of := &runRequest{q: q, host: h}
+func (h guardHost) ServeRun(q *endpoints.Request, id string) bool {
+	of := &runRequest{q: q, host: h.host}
 	if !of.open() {
 		return true
 	}
@@ -206,8 +206,8 @@ func (h *Host) ServeRun(q *endpoints.Request, id string) bool {
 }
 
 // Find implements guard.Host.
-func (h *Host) Find(ctx context.Context, id string) *endpoints.Run {
-	runner, err := h.Runner(ctx)
+func (h guardHost) Find(ctx context.Context, id string) *endpoints.Run {
+	runner, err := h.host.Runner(ctx)
 	if err != nil {
 		return nil
 	}
@@ -222,8 +222,8 @@ func (h *Host) Find(ctx context.Context, id string) *endpoints.Run {
 }
 
 // IsDeleted implements guard.Host.
-func (h *Host) IsDeleted(ctx context.Context, id string) bool {
-	runner, err := h.Runner(ctx)
+func (h guardHost) IsDeleted(ctx context.Context, id string) bool {
+	runner, err := h.host.Runner(ctx)
 	if err != nil {
 		return true
 	}
@@ -232,8 +232,8 @@ func (h *Host) IsDeleted(ctx context.Context, id string) bool {
 }
 
 // ServeAgent implements guard.Host.
-func (h *Host) ServeAgent(q *endpoints.Request, agent *oagent.Agent) {
-	of := &runRequest{q: q, host: h}
+func (h guardHost) ServeAgent(q *endpoints.Request, agent *oagent.Agent) {
+	of := &runRequest{q: q, host: h.host}
 	if q.R.Method == http.MethodPost {
 		of.start(agent)
 		return

@@ -59,9 +59,9 @@ func (h *runRequest) stream(st *run.State) {
 }
 
 // ServeTrace implements guard.Host.
-func (h *Host) ServeTrace(q *endpoints.Request, id string, withoutTexts bool) {
+func (h guardHost) ServeTrace(q *endpoints.Request, id string, withoutTexts bool) {
 	var trace *run.Trace
-	runner, err := h.Runner(q.R.Context())
+	runner, err := h.host.Runner(q.R.Context())
 	if err == nil {
 		var st *run.State
 		if st, err = runner.Get(q.R.Context(), id); err == nil {
@@ -79,8 +79,8 @@ func (h *Host) ServeTrace(q *endpoints.Request, id string, withoutTexts bool) {
 }
 
 // Asked implements guard.Host.
-func (h *Host) Asked(ctx context.Context, user *engagement.User, agent, id string) (request, task string) {
-	runner, err := h.Runner(ctx)
+func (h guardHost) Asked(ctx context.Context, user *engagement.User, agent, id string) (request, task string) {
+	runner, err := h.host.Runner(ctx)
 	if err != nil {
 		return "", ""
 	}

@@ -50,12 +50,12 @@ type toolCall struct {
 }
 
 // ServeTool implements guard.Host.
-func (h *Host) ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool {
-	agent := h.agent(call.Agent)
-	if agent == nil || !h.Runs(agent) || h.options.Serve+"/"+agent.Name != call.Serve {
+func (h guardHost) ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool {
+	agent := h.host.agent(call.Agent)
+	if agent == nil || !h.host.Runs(agent) || h.host.options.Serve+"/"+agent.Name != call.Serve {
 		return false
 	}
-	t := &toolCall{host: h, AgentCall: call, r: r, agent: agent, user: h.options.Handler.UserOf(r, agent)}
+	t := &toolCall{host: h.host, AgentCall: call, r: r, agent: agent, user: h.host.options.Handler.UserOf(r, agent)}
 	t.lasting, t.later = tools.LongRunningFromContext(r.Context())
 	call.Reached = true
 	a, failure := t.serve()

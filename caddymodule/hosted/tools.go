@@ -47,7 +47,7 @@ type capability struct {
 // set returns the current agents of the site.
 func (h agentTools) set(ctx context.Context) *agentset.Set {
 	r := h.clientRequest(ctx, new(run.Invocation), new(origin), nil)
-	return h.options.Handler.Loader().CurrentFor(r, h.documents)
+	return h.options.Handler.Loader.CurrentFor(r, h.documents)
 }
 
 // capabilities returns the capabilities of an agent that can be called.
@@ -72,7 +72,7 @@ func (h agentTools) capabilities(set *agentset.Set, agent *oagent.Agent) []capab
 			continue
 		}
 		c.operation = set.Operation(target.Tool, target.Toolset)
-		if c.operation != nil && slices.Contains(h.options.Handler.Matched(), c.operation.Toolset) {
+		if c.operation != nil && slices.Contains(h.options.Handler.Matched, c.operation.Toolset) {
 			all = append(all, c)
 		}
 	}

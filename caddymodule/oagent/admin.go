@@ -155,8 +155,8 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 		return list, nil
 	}
 	for _, o := range guards.Handlers {
-		l := o.agents.Current()
-		for _, agent := range o.agents.Documents() {
+		l := o.Loader.Current()
+		for _, agent := range o.Loader.Documents() {
 			shown := adminAgent{
 				Name: agent.Name, Description: agent.Description, Owner: agent.Owner, Location: agent.Location, Hash: agent.Hash,
 				Capabilities: make([]adminCapability, len(agent.Capabilities)),

@@ -71,11 +71,11 @@ func newest(r *http.Request, guard *oagent.Guard, limit int) (any, error) {
 // setRunStatus sets the status of an Engagement to that of its run, if this server runs the agent.
 func setRunStatus(ctx context.Context, e *engagement.Summary) {
 	for _, o := range RunningGuards().Handlers {
-		a := o.agents.Current().Agents[e.Agent]
+		a := o.Loader.Current().Agents[e.Agent]
 		if a == nil || !o.Runs(a.Agent) {
 			continue
 		}
-		if r := o.host.Find(ctx, e.ID); r != nil && r.Agent == e.Agent && r.User.ID == e.User.ID {
+		if r := o.Host.Find(ctx, e.ID); r != nil && r.Agent == e.Agent && r.User.ID == e.User.ID {
 			e.Status = r.Status
 		}
 		return

@@ -105,7 +105,7 @@ type AgentCall struct {
 // LogAgentCall counts a decision and writes it to the logs, as that about a request.
 func (o *Handler) LogAgentCall(ctx context.Context, made *AgentCall) {
 	d := decision{
-		caller:    caller{agent: o.agents.Current().Agents[made.Binding.Agent.Name], binding: made.Binding},
+		caller:    caller{agent: o.Loader.Current().Agents[made.Binding.Agent.Name], binding: made.Binding},
 		op:        requestedOperation{name: made.Name},
 		admission: admission{inputs: made.Inputs, ticket: made.Ticket},
 	}

@@ -18,18 +18,18 @@ func (o *Handler) startWork() error {
 		// other nodes.
 		route.VisitTracing(o.server, processSpans.Note)
 	}
-	o.notices.Start(o.guards.pace) // before runs have notices
+	o.Notices.Start(o.guards.pace) // before runs have notices
 	if err := eachPart(o, site.Starter.Start); err != nil {
 		return err
 	}
-	o.reviewers.Start(o.guards.pace)
+	o.Reviewing.Start(o.guards.pace)
 	return nil
 }
 
 // stopWork ends what startWork has begun.
 func (o *Handler) stopWork() {
-	o.notices.Stop()
-	o.reviewers.Stop()
+	o.Notices.Stop()
+	o.Reviewing.Stop()
 	_ = eachPart(o, func(p site.Stopper) error {
 		p.Stop()
 		return nil
@@ -38,19 +38,19 @@ func (o *Handler) stopWork() {
 
 // reviewDecided wakes the run that has waited for a review of its Engagement.
 func (o *Handler) reviewDecided(engagement string) {
-	if o.host != nil {
-		go o.host.Wake(engagement) // in the background, so that the reviewer's request does not wait
+	if o.Host != nil {
+		go o.Host.Wake(engagement) // in the background, so that the reviewer's request does not wait
 	}
 }
 
 // wakeReviewRequests makes the handler look for reviews that its agents must decide.
 func (o *Handler) wakeReviewRequests() {
-	o.reviewers.Wake()
-	o.notices.Wake()
+	o.Reviewing.Wake()
+	o.Notices.Wake()
 }
 
 // HasAgent reports whether one of the handler's documents defines the agent.
-func (o *Handler) HasAgent(name string) bool { return o.agents.Last().Agents[name] != nil }
+func (o *Handler) HasAgent(name string) bool { return o.Loader.Last().Agents[name] != nil }
 
 // ServeRecords serves the documents, Engagements and reviews of the handler below a path of another
 // handler, under the same rules as at the handler's own paths. It reports whether the path exists.
@@ -69,7 +69,7 @@ type AgentDocument struct {
 
 // Agents returns the agents of the handler, and what their capabilities refer to.
 func (o *Handler) Agents() ([]AgentDocument, oagent.Names) {
-	current := o.agents.Current()
+	current := o.Loader.Current()
 	documents := make([]AgentDocument, 0, len(current.Agents))
 	for _, name := range current.AgentNames() {
 		a := current.Agents[name]

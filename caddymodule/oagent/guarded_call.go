@@ -34,13 +34,13 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if o.background {
 		processSpans.Note(r.Context())
 	}
-	if o.acceptor != nil { // the accepted agents are known from the start on
+	if o.Acceptor != nil { // the accepted agents are known from the start on
 		if err := o.app.Site.AwaitStart(r.Context()); err != nil {
 			return caddyhttp.Error(http.StatusServiceUnavailable, err)
 		}
 	}
 	if call := route.AgentCallOf(r.Context()); call != nil {
-		if o.host != nil && o.host.ServeTool(w, r, call) {
+		if o.Host != nil && o.Host.ServeTool(w, r, call) {
 			return nil
 		}
 		return next.ServeHTTP(w, r) // another handler hosts the agent
@@ -48,7 +48,7 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
 		return nil
 	}
-	if o.chat != nil {
+	if o.Chat != nil {
 		if handled, err := serveModel(o, w, r, next); handled {
 			return err
 		}
@@ -61,7 +61,7 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	d := decision{request: newRequest(o, w, r)}
 	var refusal *refusalError
-	if d.caller, refusal = identify(d.request, o.agents.CurrentFor(r, next)); refusal != nil {
+	if d.caller, refusal = identify(d.request, o.Loader.CurrentFor(r, next)); refusal != nil {
 		return d.answer(refusal)
 	}
 	d.op, refusal = readOperation(d.request, d.caller)
@@ -92,7 +92,7 @@ type request struct {
 func newRequest(o *Handler, w http.ResponseWriter, r *http.Request) request {
 	q := request{handler: o, w: w, r: r, call: tools.CallFromContext(r.Context()), rec: recorderOf(w), began: time.Now()}
 	q.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if o.host != nil {
+	if o.Host != nil {
 		q.hosted = hostedCallOf(r.Context(), o)
 	}
 	return q
@@ -228,7 +228,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 		b.Engagement += "@" + address
 	}
 	if len(o.Reviewers) > 0 {
-		o.reviewers.Bind(&b)
+		o.Reviewing.Bind(&b)
 	}
 	return b
 }
@@ -240,7 +240,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 // Credentials that never reach the API are ignored, because they are never checked. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
 func separateCaller(q request, c caller) (caller, *refusalError) {
-	if c.binding.User.ID != "" || !c.agent.AsCaller && q.handler.chat == nil {
+	if c.binding.User.ID != "" || !c.agent.AsCaller && q.handler.Chat == nil {
 		return c, nil
 	}
 	r := q.r

@@ -198,7 +198,7 @@ func (g *Guards) At(at site.Site) (handlers []*Handler) {
 func (g *Guards) of(at site.Site, agent string) *Handler {
 	var found *Handler
 	for _, h := range g.Handlers {
-		if h.agents.Last().Agents[agent] == nil {
+		if h.Loader.Last().Agents[agent] == nil {
 			continue
 		}
 		if h.site.SameSite(at) {
@@ -232,7 +232,7 @@ func (g *Guards) Check() error {
 func (g *Guards) suggest(name string) string {
 	all := make(map[string]bool)
 	for _, h := range g.Handlers {
-		for _, agent := range h.agents.Last().AgentNames() {
+		for _, agent := range h.Loader.Last().AgentNames() {
 			all[agent] = true
 		}
 	}
@@ -267,7 +267,7 @@ func (g *Guards) notifyEndpoints() {
 // LimitTools implements app.Agents.
 func (g *Guards) LimitTools(at site.Site, agent string, t *app.Toolset, toolset *tools.Toolset) *tools.Toolset {
 	if h := g.of(at, agent); h != nil {
-		if a := h.agents.Current().Agents[agent]; a != nil {
+		if a := h.Loader.Current().Agents[agent]; a != nil {
 			return a.Narrow(t, toolset)
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
@@ -151,16 +150,15 @@ type Handler struct {
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
-	parts []Part // with the other options
+	Shared `json:"-"`
+	parts  []Part // with the other options
 
 	app           *app.App
 	guards        *Guards
 	logger        *zap.Logger
 	site          site.Site
-	toolsets      []*app.Toolset // that requests are matched to
 	otherToolsets []*app.Toolset // further toolsets whose tools agents may name
-	agents        *agentset.Loader
-	signs         bool // a handler after the guard signs requests
+	signs         bool           // a handler after the guard signs requests
 	openedGuard   atomic.Pointer[oagent.Guard]
 
 	identities     map[string]credential.Set
@@ -168,12 +166,7 @@ type Handler struct {
 
 	metrics    *agentMetrics
 	guardrails *agentset.GuardrailCaller
-	reviewers  *reviewers.Service
-	notices    *notify.Service // nil if there are no notifiers
 	endpoints  *endpoints.Endpoints
-	acceptor   Acceptor          // nil if no documents are accepted
-	host       Host              // nil if no agent is hosted
-	chat       Chat              // nil without guardrails on model traffic
 	server     *caddyhttp.Server // nil outside of a server
 	serving    context.Context   // ends when the process ends and the server completes its last requests; nil outside of a server
 	background bool              // the handler works without requests: runs of agents, or calls of reviewing agents' programs
@@ -238,8 +231,8 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	}
 	o.guards.Handlers = append(o.guards.Handlers, o)
 	siteroutes.AddGuard(ctx, o.app, o)
-	bases := make([]string, 0, len(o.toolsets))
-	for _, t := range o.toolsets {
+	bases := make([]string, 0, len(o.Matched))
+	for _, t := range o.Matched {
 		bases = append(bases, t.Key.BasePath)
 	}
 	siteroutes.WarnIfChanged(ctx, "oagent", bases, o.logger)
@@ -273,24 +266,24 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 		if err != nil {
 			return err
 		}
-		o.toolsets = append(o.toolsets, t)
+		o.Matched = append(o.Matched, t)
 	}
 	named := make([]*app.Toolset, 0, len(o.app.ToolsetsByName))
 	for _, name := range slices.Sorted(maps.Keys(o.app.ToolsetsByName)) {
 		named = append(named, o.app.ToolsetsByName[name])
 	}
-	if len(o.toolsets) == 0 {
-		o.toolsets = o.app.ServedAt(o.site)
+	if len(o.Matched) == 0 {
+		o.Matched = o.app.ServedAt(o.site)
 	}
-	if len(o.toolsets) == 0 {
-		o.toolsets = named
+	if len(o.Matched) == 0 {
+		o.Matched = named
 	}
-	if len(o.toolsets) == 0 {
+	if len(o.Matched) == 0 {
 		return errors.New("no toolset, so requests cannot be matched to operations: " +
 			"put mcp or otc before oagent, or name the API's document by toolset, as in: toolset openapi.yaml")
 	}
 	for _, t := range named {
-		if !slices.ContainsFunc(o.toolsets, func(other *app.Toolset) bool { return other.Name == t.Name }) {
+		if !slices.ContainsFunc(o.Matched, func(other *app.Toolset) bool { return other.Name == t.Name }) {
 			o.otherToolsets = append(o.otherToolsets, t)
 		}
 	}
@@ -380,7 +373,7 @@ func checkMaxRecorded(size int64) error {
 
 // Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
-	o.agents.Stop()
+	o.Loader.Stop()
 	return eachPart(o, caddy.CleanerUpper.Cleanup)
 }
 

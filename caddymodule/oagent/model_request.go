@@ -25,20 +25,17 @@ type Chat interface {
 	Guardrails() *agentset.GuardrailCaller
 }
 
-// SetChat is for the Part with guardrails on model traffic.
-func (o *Handler) SetChat(c Chat) { o.chat = c }
-
 // ModelRequest is a request to a model API. Package chat applies the guardrails of the agent;
 // ModelRequest gives it the agent and the Engagement, and records the decision.
 type ModelRequest struct{ d decision }
 
 // serveModel handles the request if it goes to the model API. It reports whether it did.
 func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (handled bool, err error) {
-	if !o.chat.IsFor(r) {
+	if !o.Chat.IsFor(r) {
 		return false, nil
 	}
 	q := newRequest(o, w, r)
-	c, refusal := identify(q, o.agents.CurrentFor(r, next))
+	c, refusal := identify(q, o.Loader.CurrentFor(r, next))
 	if q.call != nil {
 		if refusal != nil || c.agent.Input == nil && c.agent.Output == nil {
 			return false, nil //nolint:nilerr // it is checked like any other call, and refused there
@@ -52,7 +49,7 @@ func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyht
 			defer release()
 		}
 	}
-	return true, o.chat.Serve(w, r, next, &ModelRequest{decision{request: q, caller: c}}, err)
+	return true, o.Chat.Serve(w, r, next, &ModelRequest{decision{request: q, caller: c}}, err)
 }
 
 // refuseModelCall refuses a tool call to a model API that has guardrails, because the call would

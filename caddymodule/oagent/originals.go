@@ -66,7 +66,7 @@ func (o *Handler) provisionOriginals() error {
 		o.Originals.opened.Keep = len(o.Originals.Users) > 0
 		return nil
 	}
-	for _, t := range o.toolsets {
+	for _, t := range o.Matched {
 		if t.Inspect.Reviewers() != nil {
 			return fmt.Errorf("an inspector of toolset %s requires reviews, for which oagent needs a secret, as in: originals group:privacy { secret {env.REVIEW_SECRET} }", t.Name)
 		}
@@ -92,7 +92,7 @@ func (o *Originals) mayRead(user *identity.User) *review.Originals {
 
 // warnInspectorReviews logs a warning for each reviewer of an inspector who cannot decide.
 func warnInspectorReviews(o *Handler, set *agentset.Set, login bool) {
-	for _, t := range o.toolsets {
+	for _, t := range o.Matched {
 		for _, reviewer := range t.Inspect.Reviewers() {
 			warnUndecidable(o, set, o.logger.With(zap.String("toolset", t.Name), zap.String("reviewer", reviewer)), reviewer, login)
 		}

@@ -26,7 +26,7 @@ type Part interface {
 	directive.Part
 
 	// Provision sets up the part, whether or not its options are set. The toolsets and the identities of the handler are known, and
-	// its agents are loaded afterwards. The part adds itself with SetHost, SetAcceptor or SetChat.
+	// its agents are loaded afterwards. The part may set fields of Shared.
 	Provision(ctx caddy.Context, o *Handler) error
 }
 
@@ -34,6 +34,25 @@ type Part interface {
 type PathServer interface {
 	// ServedPaths returns the name of the option, and the paths.
 	ServedPaths() (option string, paths []string)
+}
+
+// Shared is what a handler and its parts know of each other.
+type Shared struct {
+	// Set before the parts are provisioned.
+
+	Matched []*app.Toolset // that requests are matched to
+
+	// Set by parts.
+
+	Host     Host     // nil if no agent is hosted
+	Acceptor Acceptor // nil if no documents are accepted
+	Chat     Chat     // nil without guardrails on model traffic
+
+	// Set after the parts are provisioned.
+
+	Loader    *agentset.Loader   // the agents
+	Reviewing *reviewers.Service // decides reviews on behalf of agents
+	Notices   *notify.Service    // nil if there are no notifiers
 }
 
 // Host runs agents of the handler. Package hosted implements it.
@@ -47,8 +66,8 @@ type Host interface {
 	CheckRemote() func(oagent.Reference) error
 	// Outbox has the notices about runs.
 	Outbox() notify.Outbox
-	// Wake resumes the run that has waited for a review of its Engagement. An unknown id has no effect.
-	Wake(engagement string)
+	// Wake resumes the run that has waited for a review. The id is that of its Engagement; an unknown one has no effect.
+	Wake(run string)
 	// ServeTool responds to a call of an agent that an endpoint serves as a tool. It reports whether this Host runs the agent.
 	ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool
 }
@@ -61,26 +80,14 @@ type Acceptor interface {
 	Serve(q *endpoints.Request)
 }
 
-// SetHost is for the Part with hosted agents.
-func (o *Handler) SetHost(h Host) { o.host = h }
-
-// Host returns the Host, nil if no agent is hosted.
-func (o *Handler) Host() Host { return o.host }
-
-// SetAcceptor is for the Part that accepts documents.
-func (o *Handler) SetAcceptor(a Acceptor) { o.acceptor = a }
-
 // Runs reports whether this server runs the agent.
-func (o *Handler) Runs(agent *oagent.Agent) bool { return o.host != nil && o.host.Runs(agent) }
-
-// Loader returns the agents, once they are loaded.
-func (o *Handler) Loader() *agentset.Loader { return o.agents }
+func (o *Handler) Runs(agent *oagent.Agent) bool { return o.Host != nil && o.Host.Runs(agent) }
 
 // Accept replaces the agents that were accepted over HTTP.
 func (o *Handler) Accept(agents []*oagent.Agent) {
-	o.agents.Accept(agents)
+	o.Loader.Accept(agents)
 	showMetrics(o)
-	o.notices.Wake()
+	o.Notices.Wake()
 	o.guards.notifyEndpoints()
 }
 
@@ -88,15 +95,6 @@ func (o *Handler) Accept(agents []*oagent.Agent) {
 func (o *Handler) CheckAgent(a *oagent.Agent, set *agentset.Set) error {
 	return cmp.Or(checkPeople(o, a), checkGuardrails(o, set, a))
 }
-
-// Matched returns the toolsets that requests are matched to.
-func (o *Handler) Matched() []*app.Toolset { return o.toolsets }
-
-// Reviewing returns what decides reviews on behalf of agents, once all is provisioned.
-func (o *Handler) Reviewing() *reviewers.Service { return o.reviewers }
-
-// Notices returns what sends notices, once all is provisioned; nil if there are no notifiers.
-func (o *Handler) Notices() *notify.Service { return o.notices }
 
 // UserOf returns the user of a request with an agent.
 func (o *Handler) UserOf(r *http.Request, agent *oagent.Agent) engagement.User {

@@ -45,30 +45,30 @@ func (o *Handler) provisionAgents() (err error) {
 		paths = append(paths, path)
 	}
 	var checkRemote func(oagent.Reference) error
-	if o.host != nil {
-		checkRemote = o.host.CheckRemote()
+	if o.Host != nil {
+		checkRemote = o.Host.CheckRemote()
 	}
-	o.agents, err = agentset.Load(agentset.Options{
-		Files: paths, Matched: o.toolsets, Others: o.otherToolsets, Logger: o.logger,
+	o.Loader, err = agentset.Load(agentset.Options{
+		Files: paths, Matched: o.Matched, Others: o.otherToolsets, Logger: o.logger,
 		Hosted:      func(name string) bool { return o.Runs(&oagent.Agent{Name: name}) },
 		Check:       func(read []*oagent.Agent) error { return checkDocuments(o, read) },
 		CheckRemote: checkRemote, Permit: func(a *oagent.Agent, names *agentset.Names) error {
-			return errors.Join(checkPeople(o, a), o.acceptor.Permit(a, names))
+			return errors.Join(checkPeople(o, a), o.Acceptor.Permit(a, names))
 		},
 	})
 	if err != nil {
 		return err
 	}
-	if o.host != nil {
-		if err := o.host.CheckAgents(o.agents.Last().AgentNames()); err != nil {
+	if o.Host != nil {
+		if err := o.Host.CheckAgents(o.Loader.Last().AgentNames()); err != nil {
 			return err
 		}
 	}
-	for _, a := range o.agents.Documents() {
+	for _, a := range o.Loader.Documents() {
 		o.app.Site.AddDigest(a.Hash)
 	}
 	showMetrics(o)
-	o.agents.Watch(func() {
+	o.Loader.Watch(func() {
 		showMetrics(o)
 		o.guards.notifyEndpoints()
 	})
@@ -78,7 +78,7 @@ func (o *Handler) provisionAgents() (err error) {
 // showMetrics creates the metrics of all agents, so that they are exported before the first
 // request.
 func showMetrics(o *Handler) {
-	for _, name := range o.agents.Last().AgentNames() {
+	for _, name := range o.Loader.Last().AgentNames() {
 		o.metrics.of(name)
 	}
 }
@@ -86,32 +86,32 @@ func showMetrics(o *Handler) {
 // provisionRecords sets up the reviewing agents and the endpoints. Agents and toolsets must be known.
 func (o *Handler) provisionRecords(ctx caddy.Context) (err error) {
 	o.guardrails = &agentset.GuardrailCaller{Logger: o.logger}
-	if o.chat != nil {
-		o.guardrails = o.chat.Guardrails()
+	if o.Chat != nil {
+		o.guardrails = o.Chat.Guardrails()
 	}
-	o.reviewers, err = reviewers.New(ctx, reviewers.Options{
-		Agents: o.Reviewers, TTL: time.Duration(cmp.Or(o.EngagementTTL, caddy.Duration(oagent.DefaultTTL))), Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.OpenGuard,
-		Guardrails: o.guardrails, Logger: o.logger, Spans: &processSpans, Host: o.host,
+	o.Reviewing, err = reviewers.New(ctx, reviewers.Options{
+		Agents: o.Reviewers, TTL: time.Duration(cmp.Or(o.EngagementTTL, caddy.Duration(oagent.DefaultTTL))), Path: strings.TrimRight(o.Reviews, "/"), Set: o.Loader.Current, Guard: o.OpenGuard,
+		Guardrails: o.guardrails, Logger: o.logger, Spans: &processSpans, Host: o.Host,
 	})
 	if err != nil {
 		return err
 	}
-	o.background = o.host != nil
+	o.background = o.Host != nil
 	for name := range o.Reviewers {
-		o.background = o.background || o.reviewers.HasProgram(name)
+		o.background = o.background || o.Reviewing.HasProgram(name)
 	}
 	var accept func(*endpoints.Request)
-	if o.acceptor != nil {
-		accept = o.acceptor.Serve
+	if o.Acceptor != nil {
+		accept = o.Acceptor.Serve
 	}
 	o.endpoints = endpoints.New(endpoints.Options{
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
-		Set: o.agents.Current, Guard: o.OpenGuard, Reviewers: o.reviewers, Originals: o.Originals.mayRead, Host: o.host, Accept: accept, Logger: o.logger,
+		Set: o.Loader.Current, Guard: o.OpenGuard, Reviewers: o.Reviewing, Originals: o.Originals.mayRead, Host: o.Host, Accept: accept, Logger: o.logger,
 		StoreFailed: o.app.StoreErrors(o.logger, "reading the store of Engagements failed"),
 		BoundBody:   func(r *http.Request) func() { return route.BoundBody(o.app, r) },
 		User:        func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
-			c, refusal := identify(newRequest(o, w, r), o.agents.Current())
+			c, refusal := identify(newRequest(o, w, r), o.Loader.Current())
 			return c.binding, refusal == nil
 		},
 	})
@@ -133,7 +133,7 @@ func (o *Handler) provisionNotices(ctx caddy.Context) error {
 		if !ok {
 			return fmt.Errorf("notify: the module %T is not a notifier", module)
 		}
-		if o.host == nil {
+		if o.Host == nil {
 			if err := notify.CheckHosted(notifier); err != nil {
 				return fmt.Errorf("notify: %w", err)
 			}
@@ -141,12 +141,12 @@ func (o *Handler) provisionNotices(ctx caddy.Context) error {
 		notifiers = append(notifiers, notifier)
 	}
 	var outbox notify.Outbox
-	if o.host != nil {
-		outbox = o.host.Outbox()
+	if o.Host != nil {
+		outbox = o.Host.Outbox()
 	}
-	o.notices = notify.New(notify.Options{
-		Notifiers: notifiers, Reviews: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.OpenGuard, Store: o.app.OpenStore,
-		Outbox: outbox, Skip: o.reviewers.DecidesAlone, Due: o.reviewers.Due, Logger: o.logger,
+	o.Notices = notify.New(notify.Options{
+		Notifiers: notifiers, Reviews: strings.TrimRight(o.Reviews, "/"), Set: o.Loader.Current, Guard: o.OpenGuard, Store: o.app.OpenStore,
+		Outbox: outbox, Skip: o.Reviewing.DecidesAlone, Due: o.Reviewing.Due, Logger: o.logger,
 	})
 	return nil
 }
@@ -180,7 +180,7 @@ func (o *Handler) provisionIdentities(ctx caddy.Context) error {
 		return err
 	}
 	forwarded := slices.Clone(o.forwardHeaders)
-	for _, t := range o.toolsets {
+	for _, t := range o.Matched {
 		forwarded = append(forwarded, t.ForwardHeaders...)
 	}
 	siteroutes.WarnIfDropped(ctx, "oagent", forwarded, o.logger)
