@@ -40,6 +40,8 @@ import (
 // settings are the command-line options.
 type settings struct {
 	caddy   string        // path of a binary; "" builds ./cmd/caddy
+	base    string        // path of the binary of another version; "" for none
+	stored  int           // bytes in the stores of both
 	rounds  int           // of each comparison of calls
 	segment time.Duration // duration of one side of a round
 	reads   int           // of each document by each reader
@@ -71,6 +73,7 @@ var comparisons = []struct {
 	{"recorded", compareRecorded},
 	{"guarded", compareGuarded},
 	{"archived", compareArchived},
+	{"stores", compareStores},
 	{"histories", compareHistories},
 	{"nodes", compareNodes},
 	{"contexts", compareContexts},
@@ -124,6 +127,8 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "fewer and shorter rounds")
 	caddy := flags.String("caddy", "", "a Caddy `binary` with Fairway in it (default: build ./benchmarks/gateway)")
+	base := flags.String("base", "", "a Caddy `binary` with another version of Fairway, whose embedded store is compared")
+	stored := flags.Int("stored", 500, "`MB` in the stores that are compared")
 	profile := flags.String("profile", "", "only write CPU and allocation profiles of the gateway under calls to `dir`")
 	only := flags.String("only", "", "only make the comparisons with these `names`, such as calls,large")
 	if err := flags.Parse(args); err != nil {
@@ -132,7 +137,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
-	s := settings{caddy: *caddy, profile: *profile, rounds: 11, segment: 400 * time.Millisecond, reads: 5, history: []int{10, 1000, 100_000}, talks: 1000, crowd: 3000, slow: time.Second}
+	s := settings{caddy: *caddy, base: *base, stored: *stored << 20, profile: *profile, rounds: 11, segment: 400 * time.Millisecond, reads: 5, history: []int{10, 1000, 100_000}, talks: 1000, crowd: 3000, slow: time.Second}
 	if *short {
 		s.rounds, s.segment, s.reads, s.history = 3, 150*time.Millisecond, 1, []int{10, 1000}
 		s.talks, s.crowd, s.slow = 50, 150, 150*time.Millisecond

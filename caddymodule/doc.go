@@ -39,6 +39,7 @@ package caddymodule
 import (
 	// registers the modules
 	_ "github.com/fairwayhq/fairway/caddymodule/app"
+	_ "github.com/fairwayhq/fairway/caddymodule/app/credential/exchange"
 	_ "github.com/fairwayhq/fairway/caddymodule/archive"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/calls"

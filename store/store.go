@@ -82,13 +82,13 @@ type Change struct {
 	TTL time.Duration
 	// Delete removes the record and its log. All other fields but Async are ignored.
 	Delete bool
-	// Async makes the write asynchronous: it does not wait for the disk. The change
-	// is visible to this process at once and durable soon after.
+	// Async makes the write asynchronous: the caller does not wait for the disk. Later changes
+	// see the change at once, and readers when it is durable: a read of the record waits for that.
 	//
 	//   - If the process is killed, the change can be lost, but only as a whole. A
 	//     change is never kept without the earlier changes of the same record.
 	//   - A failed write is reported to Options.Failed.
-	//   - If too many writes are queued, the change is made synchronously.
+	//   - If too many writes are queued, the caller waits until there is room.
 	//   - Redis ignores Async and makes every change synchronously.
 	Async bool
 	// Evictable allows the store to evict the record before it expires, to make room. The owner that uses
@@ -175,6 +175,11 @@ type Usage = share.Usage
 // Measured is implemented by stores that know how much of their limits is in use.
 type Measured interface {
 	Usage() []Usage
+}
+
+// Checked is implemented by stores that know why they cannot be written. Health becomes nil again without a change.
+type Checked interface {
+	Health() error
 }
 
 // SetDefaults sets the options that are zero to their defaults.

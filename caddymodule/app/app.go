@@ -85,8 +85,8 @@ func (a *App) Provision(ctx caddy.Context, shared *site.App) (err error) {
 }
 
 // open opens a toolset and keeps a reference to its document until Cleanup.
-func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, site string) (*Toolset, error) {
-	t, err := config.open(ctx, name, site, a.logger)
+func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, siteID string) (*Toolset, error) {
+	t, err := config.open(ctx, name, siteID, a.logger)
 	if err != nil {
 		if name != "" && !strings.HasPrefix(err.Error(), "toolset ") {
 			err = fmt.Errorf("toolset %q: %w", name, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 )
 
 func init() {
@@ -154,7 +154,7 @@ func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error)
 	switch b.Val() {
 	case "issuer":
 		err = b.Each(&c.issuers, func(text string) error {
-			return (&oauth.Issuer{URL: text}).Check()
+			return (&verify.Issuer{URL: text}).Check()
 		})
 	case "jwks":
 		err = b.Text(&c.jwks)
@@ -171,7 +171,7 @@ func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error)
 	case "resource_documentation":
 		err = b.Text(&c.documentation)
 	case "algorithms":
-		err = b.Each(&c.oauth.Algorithms, oauth.CheckAlgorithm)
+		err = b.Each(&c.oauth.Algorithms, verify.CheckAlgorithm)
 	case "scopes_supported":
 		err = b.Each(&c.scopes, checkScope)
 	case "require_scope":
@@ -238,7 +238,7 @@ func (i *Introspection) unmarshal(outer *directive.Block) error {
 	if !outer.AllArgs(&i.URL) {
 		return outer.Err("introspection needs the URL of the endpoint, as in: introspection https://auth.example.com/introspect { … }")
 	}
-	if err := directive.UnlessPlaceholder(i.URL, oauth.CheckIntrospection(i.URL)); err != nil {
+	if err := directive.UnlessPlaceholder(i.URL, verify.CheckIntrospection(i.URL)); err != nil {
 		return outer.Errf("introspection: %v", err)
 	}
 	return directive.NewBlock(outer.Dispenser).Options(func(b *directive.Block) error {
@@ -354,8 +354,8 @@ func readLeeway(b *directive.Block, to *caddy.Duration) error {
 			return nil
 		}
 		d, err := caddy.ParseDuration(text)
-		if err != nil || d <= 0 || d > oauth.MaxLeeway {
-			return fmt.Errorf("not a duration of at most %d minutes: write it as 30s, or off", oauth.MaxLeeway/time.Minute)
+		if err != nil || d <= 0 || d > verify.MaxLeeway {
+			return fmt.Errorf("not a duration of at most %d minutes: write it as 30s, or off", verify.MaxLeeway/time.Minute)
 		}
 		*to = caddy.Duration(d)
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -36,7 +37,7 @@ type Introspection struct {
 }
 
 // options returns the configuration with placeholders replaced. Its errors do not contain the secret.
-func (i *Introspection) options(repl *caddy.Replacer) (*oauth.Introspection, error) {
+func (i *Introspection) options(repl *caddy.Replacer) (*verify.Introspection, error) {
 	if i == nil {
 		return nil, nil
 	}
@@ -50,7 +51,7 @@ func (i *Introspection) options(repl *caddy.Replacer) (*oauth.Introspection, err
 	if err != nil {
 		return nil, fmt.Errorf("introspection: client_secret: %w", err)
 	}
-	return &oauth.Introspection{
+	return &verify.Introspection{
 		URL: repl.ReplaceKnown(i.URL, ""), ClientID: repl.ReplaceKnown(i.ClientID, ""), ClientSecret: strings.TrimSpace(secret),
 		Issuer: repl.ReplaceKnown(i.Issuer, ""),
 	}, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 )
 
 // verifiers are shared by all handlers, and by successive configurations, that accept the same
@@ -18,7 +18,7 @@ var verifiers = caddy.NewUsagePool()
 
 // issuers verifies the tokens of one list of issuers.
 type issuers struct {
-	*oauth.Verifier
+	*verify.Verifier
 	key    [sha256.Size]byte          // hash of the options, which have a secret
 	logger atomic.Pointer[zap.Logger] // logger of the configuration that was provisioned last
 	warned pace
@@ -26,15 +26,15 @@ type issuers struct {
 
 // openIssuers returns the issuers with these options from the pool. The caller must call
 // release once.
-func openIssuers(options oauth.Options, logger *zap.Logger) (*issuers, error) {
+func openIssuers(options verify.Options, logger *zap.Logger) (*issuers, error) {
 	content, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway, options.Introspection}) // strings and numbers only: cannot fail
 	key := sha256.Sum256(content)
 	value, loaded, err := verifiers.LoadOrNew(key, func() (caddy.Destructor, error) {
 		shared := &issuers{key: key}
 		shared.logger.Store(logger)
-		options.Observer = oauth.Observer{Fetched: shared.fetched, Failed: shared.failed, Introspected: shared.notIntrospected}
+		options.Observer = verify.Observer{Fetched: shared.fetched, Failed: shared.failed, Introspected: shared.notIntrospected}
 		var err error
-		shared.Verifier, err = oauth.New(options)
+		shared.Verifier, err = verify.New(options)
 		return shared, err
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func (i *issuers) failed(issuer string, err error, haveKeys bool) {
 	logger := i.logger.Load().With(zap.String("issuer", issuer), zap.Error(err))
 	if haveKeys {
 		logger.Warn("fetching the keys of an issuer failed; the previous keys stay valid for a while",
-			zap.Duration("at_most", oauth.DefaultMaxStale))
+			zap.Duration("at_most", verify.DefaultMaxStale))
 		return
 	}
 	logger.Error("fetching the keys of an issuer failed; requests with its tokens get 503 until the keys are available")

@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -140,9 +141,9 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 		return errors.New("this site serves any host, so a caller could choose the resource of its token with the Host header: " +
 			"set resource to the full URL that clients use, set audience, or give the site a host name")
 	}
-	options := oauth.Options{Algorithms: o.Algorithms, Leeway: time.Duration(o.Leeway)}
+	options := verify.Options{Algorithms: o.Algorithms, Leeway: time.Duration(o.Leeway)}
 	for _, issuer := range o.Issuers {
-		options.Issuers = append(options.Issuers, oauth.Issuer{
+		options.Issuers = append(options.Issuers, verify.Issuer{
 			URL:  repl.ReplaceKnown(issuer.Issuer, ""),
 			JWKS: repl.ReplaceKnown(issuer.JWKS, ""),
 		})
@@ -195,7 +196,7 @@ func loginOf(ctx caddy.Context) site.Login {
 }
 
 // verifier returns what verifies tokens.
-func (o *OAuth) verifier(ctx context.Context) (*oauth.Verifier, error) {
+func (o *OAuth) verifier(ctx context.Context) (site.Tokens, error) {
 	if o.site == nil {
 		return o.issuers.Verifier, nil
 	}

@@ -226,20 +226,20 @@ func (s Resource) hasMetadata(path string) bool {
 }
 
 // parseResource parses an option that is a path or a URL.
-func parseResource(text string) (Resource, error) {
-	if text == "" {
+func parseResource(source string) (Resource, error) {
+	if source == "" {
 		return Resource{}, nil
 	}
-	if strings.HasPrefix(text, "/") {
-		if strings.ContainsAny(text, "*?#{} ") || strings.HasPrefix(text, "//") {
+	if strings.HasPrefix(source, "/") {
+		if strings.ContainsAny(source, "*?#{} ") || strings.HasPrefix(source, "//") {
 			return Resource{}, errors.New("the path of a resource must not contain wildcards, placeholders or spaces; write it as /mcp")
 		}
-		return Resource{path: strings.TrimRight(text, "/")}, nil
+		return Resource{path: strings.TrimRight(source, "/")}, nil
 	}
-	if err := oauth.CheckResource(text); err != nil {
+	if err := oauth.CheckResource(source); err != nil {
 		return Resource{}, err
 	}
-	u, err := url.Parse(text)
+	u, err := url.Parse(source)
 	if err != nil {
 		return Resource{}, err
 	}

@@ -169,11 +169,11 @@ func (a *adminCalls) follow(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		case <-ticker.C:
 		}
-		calls := f.calls(r.Context())
-		if len(calls) == 0 && time.Since(sent) < keepAlive {
+		ended := f.calls(r.Context())
+		if len(ended) == 0 && time.Since(sent) < keepAlive {
 			continue
 		}
-		if err := write(w, calls); err != nil {
+		if err := write(w, ended); err != nil {
 			return nil // the client has disconnected
 		}
 		if err := control.Flush(); err != nil {
@@ -184,14 +184,14 @@ func (a *adminCalls) follow(w http.ResponseWriter, r *http.Request) error {
 }
 
 // write writes calls, or an empty line if there are none.
-func write(w http.ResponseWriter, calls []calllog.Call) error {
-	if len(calls) == 0 {
+func write(w http.ResponseWriter, ended []calllog.Call) error {
+	if len(ended) == 0 {
 		_, err := w.Write([]byte("\n"))
 		return err
 	}
 	encoder := json.NewEncoder(w)
-	for i := range calls {
-		if err := encoder.Encode(&calls[i]); err != nil {
+	for i := range ended {
+		if err := encoder.Encode(&ended[i]); err != nil {
 			return err
 		}
 	}
@@ -207,19 +207,19 @@ type follower struct {
 }
 
 // calls returns the calls that have ended since the last look, the oldest first.
-func (f *follower) calls(ctx context.Context) (calls []calllog.Call) {
+func (f *follower) calls(ctx context.Context) (ended []calllog.Call) {
 	seen := make(map[string]int64)
 	query := f.query
 	query.Limit, query.From = calllog.MaxFound, time.Now().Add(-lookBack)
 	if query.From.Before(f.began) {
 		query.From = f.began
 	}
-	for len(calls) < maxPerLook {
-		found, err := f.log.Find(ctx, query) // with an error, these are the calls that the store does not have yet
+	for len(ended) < maxPerLook {
+		found, err := f.log.Find(ctx, query) // with an error, these are the ended that the store does not have yet
 		for _, call := range found.Calls {
 			if call.Number > f.latest[call.Node] {
 				seen[call.Node] = max(seen[call.Node], call.Number)
-				calls = append(calls, call)
+				ended = append(ended, call)
 			}
 		}
 		if err != nil || found.Next == "" {
@@ -228,8 +228,8 @@ func (f *follower) calls(ctx context.Context) (calls []calllog.Call) {
 		query.Cursor = found.Next
 	}
 	maps.Copy(f.latest, seen)
-	slices.Reverse(calls)
-	return calls
+	slices.Reverse(ended)
+	return ended
 }
 
 // Interface guards

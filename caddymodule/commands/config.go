@@ -79,12 +79,12 @@ func handlerToolsets(value any, found map[string]*app.ToolsetConfig) error {
 			addAddresses(value, found)
 		}
 		if document, ok := value["document"].(map[string]any); ok && value["handler"] != nil {
-			text, err := json.Marshal(document)
+			encoded, err := json.Marshal(document)
 			if err != nil {
 				return err
 			}
 			config := new(app.ToolsetConfig)
-			if err := json.Unmarshal(text, config); err != nil {
+			if err := json.Unmarshal(encoded, config); err != nil {
 				return fmt.Errorf("reading the toolset of handler %v: %w", value["handler"], err)
 			}
 			if address, ok := value["toolset"].(string); ok && config.OpenAPI == "" && found[address] == nil {

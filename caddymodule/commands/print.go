@@ -58,7 +58,7 @@ func (t Terminal) details(c *calllog.Call) string {
 		text = fmt.Sprintf("status=%d %s", c.Status, text)
 	}
 	for _, name := range calllog.Fields {
-		if value := c.Field(name); value != "" && !slices.Contains([]string{"outcome", "tool", "user"}, name) { // the line has these
+		if value := calllog.FieldOf(c, name); value != "" && !slices.Contains([]string{"outcome", "tool", "user"}, name) { // the line has these
 			text += " " + name + "=" + value
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/embedded/format2"
 )
 
 func init() {
@@ -78,7 +79,7 @@ func (a *adminStore) Routes() []caddy.AdminRoute {
 
 // StoreCommand returns the command `caddy agents store`.
 func StoreCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "store", Short: "Backs up, restores and checks the embedded store"}
+	cmd := &cobra.Command{Use: "store", Short: "Backs up, restores, checks and converts the embedded store"}
 	backup := &cobra.Command{
 		Use:   "backup FILE [--address <admin>]",
 		Short: "Writes a backup of the store of a running Caddy",
@@ -95,9 +96,10 @@ file compressed by gzip. It is checked before it replaces an existing file.
 		Aliases: []string{"stats"},
 		Short:   "Checks a store, and prints what it has",
 		Long: `
-Checks the structure and the checksums of the store of a running Caddy, or of a store file
-that no process uses. Prints the records and bytes of each kind of key, and of the owners
-with the most bytes, the limits, and the sizes of the files. stats is the same command.
+Checks the structure of the store of a running Caddy, or of a store file that no process
+uses, and the checksum of each record and of each log entry. Prints the records and bytes of
+each kind of key, and of the owners with the most bytes, the limits, and the size of the
+file. stats is the same command.
 `,
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -127,15 +129,37 @@ is read from standard input.
 	restore.Flags().String("store", "", "The file of store bolt (default: fairway/store.db in Caddy's data directory)")
 	restore.Flags().Bool("replace", false, "Rename the files of an existing store")
 	restore.RunE = RunE(func(flags caddycmd.Flags) error {
-		path := cmp.Or(flags.String("store"), filepath.Join(caddy.AppDataDir(), "fairway", "store.db"))
+		path := cmp.Or(flags.String("store"), defaultStore())
 		return restoreStore(restore, flags.Arg(0), path, flags.Bool("replace"))
+	})
+	convert := &cobra.Command{
+		Use:   "convert [FILE]",
+		Short: "Converts the store of an earlier version of Fairway",
+		Long: `
+Reads a store of format 2, a file and its write-ahead log, and makes a store file of this
+version. Caddy must not run. The old files are renamed. FILE is that of store bolt (default:
+fairway/store.db in Caddy's data directory).
+`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	convert.RunE = RunE(func(flags caddycmd.Flags) error {
+		path := cmp.Or(flags.Arg(0), defaultStore())
+		r, old, err := embedded.Convert(path, format2.Read)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(convert.OutOrStdout(), "%s has %d records\nthe old store is %s\n", path, r.Records, old)
+		return nil
 	})
 	AddressFlag(backup)
 	AddressFlag(check)
-	cmd.AddCommand(backup, check, restore)
+	cmd.AddCommand(backup, check, convert, restore)
 	RequireSubcommand(cmd)
 	return cmd
 }
+
+// defaultStore returns the path of the store that no configuration names.
+func defaultStore() string { return filepath.Join(caddy.AppDataDir(), "fairway", "store.db") }
 
 // writeBackup writes a backup to a new file beside name, checks its checksum, and renames it.
 func writeBackup(cmd *cobra.Command, name string) error {
@@ -169,7 +193,7 @@ func restoreStore(cmd *cobra.Command, name, path string, replace bool) error {
 		defer file.Close()
 		backup = file
 	}
-	r, old, err := embedded.Restore(backup, path, replace)
+	r, old, err := embedded.Restore(backup, path, replace, format2.Read)
 	if errors.Is(err, embedded.ErrNotEmpty) {
 		return fmt.Errorf("%w: add --replace to rename its files", err)
 	}
@@ -189,7 +213,7 @@ func printReport(w io.Writer, r *embedded.Report) {
 	line := func(name string, s embedded.Size) {
 		fmt.Fprintf(w, "%-28s %8d records %10s\n", name, s.Records, size(s.Bytes))
 	}
-	fmt.Fprintf(w, "The store is intact: file %s, log %s with %d pending writes, %d log entries.\n", size(r.File), size(r.Log), r.Pending, r.Entries)
+	fmt.Fprintf(w, "The store is intact: file %s, %d log entries.\n", size(r.File), r.Entries)
 	if r.Records > r.Expired {
 		fmt.Fprintf(w, "%d records have expired. The next expires at %s.\n", r.Expired, r.Oldest.Format(time.RFC3339))
 	}

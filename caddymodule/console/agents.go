@@ -59,8 +59,8 @@ func (p *recordPages) serveAgents() (*page, error) {
 	if p.in.api {
 		m.base += "/api"
 	}
-	for n, guard := range p.site.guards() {
-		documents, names := guard.Agents()
+	for n, h := range p.site.guards() {
+		documents, names := h.Agents()
 		for _, a := range documents {
 			switch {
 			case len(p.in.rest) < 2:

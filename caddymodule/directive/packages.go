@@ -16,8 +16,9 @@ var packages = map[string]map[string]string{
 		"chat": "chat", "model": "hosted", "models": "hosted", "limits": "hosted", "agent_limits": "hosted", "budget": "hosted", "budgets": "hosted",
 		"prices": "hosted", "workers": "hosted", "accept": "hosted", "remote_agents": "hosted",
 	},
-	"agents.inspectors": {"secrets": "inspectors", "pii": "inspectors", "webhook": "inspectors", "presidio": "inspectors", "moderation": "inspectors"},
-	"agents.stores":     {"redis": "stores/redis", "postgres": "stores/postgres"},
+	"agents.credentials": {"oauth": "app/credential/exchange", "user": "connections"},
+	"agents.inspectors":  {"secrets": "inspectors", "pii": "inspectors", "webhook": "inspectors", "presidio": "inspectors", "moderation": "inspectors"},
+	"agents.stores":      {"redis": "stores/redis", "postgres": "stores/postgres"},
 }
 
 // notLinked returns an error message if an option of the object belongs to a package that is not in this build. Known are options of

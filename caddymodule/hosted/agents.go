@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -170,11 +170,11 @@ func (h agentTools) decided(ctx context.Context, i *run.Invocation, d *guard.Age
 // that waits, for example for the run of the called agent, is recorded when it has ended. Calls of tools
 // are recorded by their route.Caller.
 func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capability, do func() run.Result) run.Result {
-	recorder := route.RecorderOf(h.options.App).Load()
+	recorder := route.CallsOf(h.options.App).Active()
 	if recorder == nil {
 		return do()
 	}
-	call := calllog.Call{
+	call := keptcall.Call{
 		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: guard.ProtocolHosted, Tool: c.Reference.String(),
 		User: i.User.ID, Agent: i.Agent.Name, Engagement: i.Engagement,
 	}

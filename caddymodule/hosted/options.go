@@ -170,7 +170,7 @@ func (h guardHost) CheckRemote() func(oagent.Reference) error {
 func (h guardHost) Runs(agent *oagent.Agent) bool { return h.host.Runs(agent) }
 
 // Wake implements guard.Host.
-func (h guardHost) Wake(run string) { h.host.Wake(run) }
+func (h guardHost) Wake(id string) { h.host.Wake(id) }
 
 // Interface guards
 var (

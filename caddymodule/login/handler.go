@@ -27,6 +27,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/authserver"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 	"github.com/fairwayhq/fairway/internal/respond"
 )
 
@@ -90,7 +91,7 @@ type Handler struct {
 	site     site.Site
 	server   *authserver.Server
 	provider authserver.Provider
-	tokens   *oauth.Verifier // verifies the server's tokens
+	tokens   *verify.Verifier // verifies the server's tokens
 
 	deciding sync.Mutex
 	decided  atomic.Pointer[decision] // nil until the provider's metadata are known
@@ -99,7 +100,7 @@ type Handler struct {
 // decision is who issues the tokens of the site.
 type decision struct {
 	issuer string
-	tokens *oauth.Verifier
+	tokens *verify.Verifier
 	isOurs bool
 }
 
@@ -247,7 +248,7 @@ func (c *Client) open() (*authserver.Client, error) {
 		return nil, err
 	}
 	opened.Keys = new(jose.JSONWebKeySet)
-	if err := json.Unmarshal(oauth.WithoutCertificates(content), opened.Keys); err != nil {
+	if err := json.Unmarshal(verify.WithoutCertificates(content), opened.Keys); err != nil {
 		return nil, fmt.Errorf("%s is not a JWK set: %w", c.JWKS, err)
 	}
 	for _, key := range opened.Keys.Keys {
@@ -259,7 +260,7 @@ func (c *Client) open() (*authserver.Client, error) {
 }
 
 // verifier returns what verifies the server's tokens. It gets the keys from the server, without a connection.
-func (h *Handler) verifier() (*oauth.Verifier, error) {
+func (h *Handler) verifier() (*verify.Verifier, error) {
 	keys, err := json.Marshal(h.server.Keys())
 	if err != nil {
 		return nil, err
@@ -270,7 +271,7 @@ func (h *Handler) verifier() (*oauth.Verifier, error) {
 			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(keys))), ContentLength: int64(len(keys)),
 		}, nil
 	})
-	return oauth.New(oauth.Options{Issuers: []oauth.Issuer{{URL: h.server.Issuer(), JWKS: h.server.Issuer() + "/jwks"}}, Transport: local})
+	return verify.New(verify.Options{Issuers: []verify.Issuer{{URL: h.server.Issuer(), JWKS: h.server.Issuer() + "/jwks"}}, Transport: local})
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -301,7 +302,7 @@ func (h *Handler) decide(ctx context.Context) (*decision, error) {
 		h.decided.Store(ours)
 		return ours, nil
 	}
-	tokens, err := oauth.New(oauth.Options{Issuers: []oauth.Issuer{{URL: issuer}}})
+	tokens, err := verify.New(verify.Options{Issuers: []verify.Issuer{{URL: issuer}}})
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +313,7 @@ func (h *Handler) decide(ctx context.Context) (*decision, error) {
 }
 
 // TokenIssuer returns the issuer of the site's tokens and what verifies them.
-func (h *Handler) TokenIssuer(ctx context.Context) (string, *oauth.Verifier, error) {
+func (h *Handler) TokenIssuer(ctx context.Context) (string, site.Tokens, error) {
 	d, err := h.decide(ctx)
 	if err != nil {
 		return "", nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/internal/authserver"
-	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 )
 
@@ -82,7 +82,7 @@ func (p *Provider) check() error {
 	case p.Kind == "entra" && (p.Address == "common" || p.Address == "organizations" || p.Address == "consumers"):
 		return fmt.Errorf("entra %s are the users of all companies: write the tenant of yours, as in: provider entra contoso.com", p.Address)
 	}
-	return oauth.CheckNotMetadata(p.Address)
+	return verify.CheckNotMetadata(p.Address)
 }
 
 // open returns the provider.

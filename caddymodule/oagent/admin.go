@@ -185,10 +185,10 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		return []*engagement.Summary{}, err
 	}
 	limit := 100
-	if text := r.URL.Query().Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
+	if source := r.URL.Query().Get("limit"); source != "" {
+		n, err := strconv.Atoi(source)
 		if err != nil || n < 1 || n > most {
-			return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("limit %.20q: must be a number from 1 to %d", text, most)}
+			return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("limit %.20q: must be a number from 1 to %d", source, most)}
 		}
 		limit = n
 	}

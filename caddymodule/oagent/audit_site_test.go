@@ -20,7 +20,7 @@ import (
 )
 
 // audited starts a site with an archive. The agent may list trips, may get none, and needs a review for each trip that it creates.
-func audited(t *testing.T, audit string) *sitetest.Site {
+func audited(t *testing.T, block string) *sitetest.Site {
 	t.Helper()
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
@@ -29,7 +29,7 @@ func audited(t *testing.T, audit string) *sitetest.Site {
     user_identity: false
     input_restriction: {require_review: eve}
 `))
-	s.Start("order test_user first\nagents {\n\tstore bolt DIR/store.db\n\taudit {\n"+audit+"\n\t}\n}",
+	s.Start("order test_user first\nagents {\n\tstore bolt DIR/store.db\n\taudit {\n"+block+"\n\t}\n}",
 		"test_user\n"+sitetest.GuardedBlock("review_wait off\nreviews /reviews\nengagements /engagements", sitetest.Upstream(t, sitetest.Echo)))
 	return s
 }

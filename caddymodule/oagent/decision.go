@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
@@ -180,7 +180,7 @@ func (r *refusalError) loggedReason() string {
 }
 
 // describe adds to the entry of a tool call in the log of calls what governs the call. Entry may be nil.
-func (d *decision) describe(entry *calllog.Call, refusal *refusalError) {
+func (d *decision) describe(entry *keptcall.Call, refusal *refusalError) {
 	if entry == nil {
 		return
 	}

@@ -67,7 +67,7 @@ type Host interface {
 	// Outbox has the notices about runs.
 	Outbox() notify.Outbox
 	// Wake resumes the run that has waited for a review. The id is that of its Engagement; an unknown one has no effect.
-	Wake(run string)
+	Wake(id string)
 	// ServeTool responds to a call of an agent that an endpoint serves as a tool. It reports whether this Host runs the agent.
 	ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool
 }

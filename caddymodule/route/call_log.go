@@ -4,13 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -20,27 +19,27 @@ type callEntryKey struct{}
 
 // CallEntry returns the entry of the log of calls for the tool call that an inner request belongs to. Handlers may
 // set fields of it until they return. It returns nil if the request is not a tool call, or if calls are not recorded.
-func CallEntry(ctx context.Context) *calllog.Call {
-	entry, _ := ctx.Value(callEntryKey{}).(*calllog.Call)
+func CallEntry(ctx context.Context) *keptcall.Call {
+	entry, _ := ctx.Value(callEntryKey{}).(*keptcall.Call)
 	return entry
 }
 
-// callLog is the section of the app that keeps calls (package calls).
-type callLog interface {
-	// Active holds the recorder, or nil while calls are not kept.
-	Active() *atomic.Pointer[calllog.Recorder]
+// CallsOf returns what records the calls of a configuration.
+func CallsOf(agents *app.App) keptcall.Source {
+	if kept, ok, err := site.Find[keptcall.Source](agents.Site); ok && err == nil {
+		return kept
+	}
+	return noCalls{}
 }
 
-// RecorderOf returns what records the calls of a configuration. It holds nil if calls are not kept.
-func RecorderOf(agents *app.App) *atomic.Pointer[calllog.Recorder] {
-	if log, ok, err := site.Find[callLog](agents.Site); ok && err == nil {
-		return log.Active()
-	}
-	return new(atomic.Pointer[calllog.Recorder])
-}
+// noCalls keeps no calls.
+type noCalls struct{}
+
+// Active implements keptcall.Source.
+func (noCalls) Active() keptcall.Recorder { return nil }
 
 // logged is run for a call that the log of calls has while it is in progress.
-func (r callRun) logged(ctx context.Context, recorder *calllog.Recorder) tools.Outcome {
+func (r callRun) logged(ctx context.Context, recorder keptcall.Recorder) tools.Outcome {
 	c := r.caller
 	t, _ := r.set.Tool(r.call.Name)
 	call := c.loggedCall(c.toolset, t, "")
@@ -59,7 +58,7 @@ func (r callRun) logged(ctx context.Context, recorder *calllog.Recorder) tools.O
 }
 
 // recordOutcome records how a call has ended.
-func recordOutcome(recorder *calllog.Recorder, call *calllog.Call, outcome *tools.Outcome) {
+func recordOutcome(recorder keptcall.Recorder, call *keptcall.Call, outcome *tools.Outcome) {
 	call.Outcome, call.Took = outcome.Name(), float64(outcome.Duration)/float64(time.Millisecond)
 	call.Reason = outcome.Failure.Reason()
 	var body []byte
@@ -71,9 +70,9 @@ func recordOutcome(recorder *calllog.Recorder, call *calllog.Call, outcome *tool
 }
 
 // loggedCall returns the fields that the log of calls has for every call.
-func (c *Caller) loggedCall(toolset string, t *tools.Tool, outcome string) *calllog.Call {
+func (c *Caller) loggedCall(toolset string, t *tools.Tool, outcome string) *keptcall.Call {
 	user := UserOf(c.client.Request)
-	call := &calllog.Call{
+	call := &keptcall.Call{
 		Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,
 		User: user.ID, Groups: user.Groups, Agent: c.Agent, Trace: traceID(c.client.Request),
 	}

@@ -156,7 +156,7 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 	}
 	run := callRun{c, set, p}
 	var outcome tools.Outcome
-	recorder := c.endpoint.recorder.Load()
+	recorder := c.endpoint.calls.Active()
 	if recorder == nil {
 		outcome = run.run(ctx)
 		c.conceal(&outcome)
@@ -232,7 +232,7 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 	}
 	part.metrics.Count(nameOf(tool), outcome)
 	c.calls.record(toolset, tool, outcome)
-	if recorder := c.endpoint.recorder.Load(); recorder != nil {
+	if recorder := c.endpoint.calls.Active(); recorder != nil {
 		call := c.loggedCall(toolset, tool, outcome)
 		call.Reason = reason
 		if c.Conceal != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential/exchange"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -41,7 +41,7 @@ func BenchmarkCredential(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	exchanged := &credential.OAuth{TokenEndpoint: credential.TokenEndpoint{TokenURL: server.URL, ClientID: "gateway"}, Grant: tokenclient.TokenExchange}
+	exchanged := &exchange.OAuth{TokenEndpoint: exchange.TokenEndpoint{TokenURL: server.URL, ClientID: "gateway"}, Grant: tokenclient.TokenExchange}
 	if err := exchanged.Provision(caddy.Context{Context: b.Context()}); err != nil {
 		b.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func BenchmarkCredential(b *testing.B) {
 		}
 		of := &app.Toolset{Name: "trips", Credentials: set, Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 		part := &Part{Toolset: of, metrics: metrics.All.Of("trips", "mcp")}
-		endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
+		endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, calls: noCalls{}}
 		c := new(Caller)
 		c.init(endpoint, part, next, outer, toolset, new(RequestCalls))
 		return func() {

@@ -53,7 +53,7 @@ func BenchmarkDispatch(b *testing.B) {
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 	var d dispatch
 	part := &Part{Toolset: of, metrics: metrics.All.Of("trips", "mcp")}
-	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
+	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, calls: noCalls{}}
 	d.init(next, outer, endpoint, of)
 
 	b.Run("PrepareRequest", func(b *testing.B) {
@@ -90,7 +90,7 @@ func BenchmarkDispatch(b *testing.B) {
 	log.Start(calllog.Options{})
 	defer log.Close()
 	kept := *endpoint
-	kept.recorder = log.Active()
+	kept.calls = log
 	for name, e := range map[string]*Endpoint{"Call": endpoint, "Call-kept": &kept} {
 		b.Run(name, func(b *testing.B) {
 			c := new(Caller)

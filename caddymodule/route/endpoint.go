@@ -11,14 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/site"
@@ -36,9 +35,9 @@ type Endpoint struct {
 	App      *app.App
 	Parts    *Parts
 	Listings *Listings
-	SiteName string                            // see siteroutes.SiteName
-	Routes   *siteroutes.Endpoint              // the endpoint among the handlers of its server; nil if clients cannot reach it
-	recorder *atomic.Pointer[calllog.Recorder] // of the log of recent calls; nil while the log is not in use
+	SiteName string               // see siteroutes.SiteName
+	Routes   *siteroutes.Endpoint // the endpoint among the handlers of its server; nil if clients cannot reach it
+	calls    keptcall.Source
 
 	AgentLimit *app.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
@@ -95,7 +94,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	}
 	e.addServed(ctx, t)
 	e.authenticated = e.Routes.IsAuthenticated(ctx)
-	e.recorder, e.SiteName = RecorderOf(e.App), siteroutes.SiteName(ctx)
+	e.calls, e.SiteName = CallsOf(e.App), siteroutes.SiteName(ctx)
 	addToSite(e)
 	e.App.Site.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
 	return e, nil
@@ -306,7 +305,7 @@ var (
 // The calls pass the handlers of the chain. Clients cannot reach the endpoint. Path is for the log of recent calls.
 func NewInternalEndpoint(chain *siteroutes.CallChain, agents *app.App, protocol, path string, t *app.Toolset, logger *zap.Logger) *Endpoint {
 	e := &Endpoint{
-		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), recorder: RecorderOf(agents),
+		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), calls: CallsOf(agents),
 		agent: &agentTools{site: chain.Site()},
 	}
 	part := e.newPart(t)

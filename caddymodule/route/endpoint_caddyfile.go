@@ -85,9 +85,9 @@ func (to EndpointOptions) Options(b *directive.Block) directive.Options {
 		}
 	}
 	options["path"] = func() error {
-		return b.Value(func(text string) error {
-			*to.Path = text
-			return CheckPath(text)
+		return b.Value(func(path string) error {
+			*to.Path = path
+			return CheckPath(path)
 		})
 	}
 	options["toolset"] = func() error { return to.unmarshalToolsets(b) }

@@ -27,8 +27,8 @@ func addToSite(e *Endpoint) {
 
 // EndpointsOf returns the endpoints of a site, in the order of the configuration. It is complete once the
 // configuration has started.
-func EndpointsOf(agents *app.App, site site.Site) []*Endpoint {
-	return slices.DeleteFunc(slices.Clone(siteEndpointsOf(agents).all), func(e *Endpoint) bool { return !e.agent.site.SameSite(site) })
+func EndpointsOf(agents *app.App, at site.Site) []*Endpoint {
+	return slices.DeleteFunc(slices.Clone(siteEndpointsOf(agents).all), func(e *Endpoint) bool { return !e.agent.site.SameSite(at) })
 }
 
 // Visible returns a function that reports whether the caller of a request can see and call a tool of the

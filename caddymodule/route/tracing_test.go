@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -62,7 +61,7 @@ func (s *tracedSite) call(t *testing.T, protocol, message string, traced bool) t
 	}
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 	part := &Part{Toolset: of, metrics: metrics.All.Of("trips", protocol)}
-	endpoint := &Endpoint{Protocol: protocol, Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
+	endpoint := &Endpoint{Protocol: protocol, Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, calls: noCalls{}}
 	r := sitetest.EndpointRequest()
 	var client trace.SpanContext
 	if traced {

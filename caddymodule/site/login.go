@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -11,7 +12,7 @@ import (
 // A Login is the login of a site, which the directive agent_login sets up.
 type Login interface {
 	// TokenIssuer returns the issuer of the site's access tokens, and what verifies them. The error is an *oauth.Error.
-	TokenIssuer(ctx context.Context) (issuer string, tokens *oauth.Verifier, err error)
+	TokenIssuer(ctx context.Context) (issuer string, tokens Tokens, err error)
 
 	// Origin returns the scheme and host at which clients reach the site, and ScopeNames the scopes that tokens may have.
 	Origin() string
@@ -21,6 +22,18 @@ type Login interface {
 	Issues() bool
 
 	Sessions
+}
+
+// Tokens verifies access tokens (package oauth/verify). Its errors are *oauth.Error.
+type Tokens interface {
+	// VerifyFrom returns the content of a token that was sent from an address, and that is for one of the audiences.
+	VerifyFrom(ctx context.Context, address, token string, audiences ...string) (*oauth.Token, error)
+
+	// Inspect returns the content of a token whose signature is valid, also if it is refused for another reason.
+	Inspect(ctx context.Context, token string) (*oauth.Token, error)
+
+	// ValidUntil returns until when a verified token is accepted.
+	ValidUntil(token *oauth.Token) time.Time
 }
 
 type siteLogin struct {

@@ -93,11 +93,11 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 }
 
 // parseUpstream parses the URL of an API.
-func parseUpstream(text string) (*url.URL, error) {
-	if text == "" {
+func parseUpstream(source string) (*url.URL, error) {
+	if source == "" {
 		return nil, errors.New("the URL of the API is missing")
 	}
-	u, err := url.Parse(text)
+	u, err := url.Parse(source)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, errors.New("write it as https://api.example.com")

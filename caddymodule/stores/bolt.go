@@ -64,6 +64,14 @@ func (s *BoltStore) Key() string { return s.path }
 // Shared implements StoreModule.
 func (s *BoltStore) Shared() bool { return false }
 
+// Validate checks the folder and the header of a configured file. It takes no lock, and changes nothing.
+func (s *BoltStore) Validate() error {
+	if s.File == "" {
+		return nil
+	}
+	return embedded.CheckPlace(s.path)
+}
+
 // Open implements StoreModule.
 func (s *BoltStore) Open(options store.Options) (store.Store, error) {
 	return embedded.Open(s.path, embedded.Options{Options: options, MaxRecords: int64(s.MaxRecords), MaxBytes: s.MaxSize})
@@ -96,5 +104,6 @@ func (s *BoltStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 var (
 	_ StoreModule           = (*BoltStore)(nil)
 	_ caddy.Provisioner     = (*BoltStore)(nil)
+	_ caddy.Validator       = (*BoltStore)(nil)
 	_ caddyfile.Unmarshaler = (*BoltStore)(nil)
 )

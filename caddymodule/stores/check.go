@@ -23,11 +23,11 @@ const storeResponds = "the store responds now"
 // healthKey is the key of a record that does not exist.
 const healthKey = "health"
 
-// check returns an error if the store does not respond. It does not open a store of this node only, since
-// that could create its file.
+// check returns an error if the store does not respond or cannot be written. It does not open the default store, since
+// that would create its file.
 func (h *Handle) check(ctx context.Context) error {
 	h.mu.Lock()
-	unused := h.opened.Load() == nil && h.lastErr == nil && !h.module.Shared()
+	unused := h.opened.Load() == nil && h.lastErr == nil && !h.named.Load()
 	h.mu.Unlock()
 	if unused {
 		return nil
@@ -38,13 +38,16 @@ func (h *Handle) check(ctx context.Context) error {
 	if err == nil {
 		_, err = opened.Get(ctx, healthKey)
 	}
+	if checked, ok := opened.(store.Checked); ok && errors.Is(err, store.ErrNotFound) {
+		return checked.Health()
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// reportUnreachable logs once if a shared store does not respond at the start of a configuration, and once
+// reportUnreachable opens the store, and logs once if it does not respond at the start of a configuration, and once
 // when it does.
 func (h *Handle) reportUnreachable(ended <-chan struct{}) {
 	err := h.check(context.Background())

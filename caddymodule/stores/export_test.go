@@ -1,6 +1,9 @@
 package stores
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // RetryNow makes the handle try to open the store at once.
 func (h *Handle) RetryNow() {
@@ -8,3 +11,6 @@ func (h *Handle) RetryNow() {
 	defer h.mu.Unlock()
 	h.retryAt = time.Now()
 }
+
+// Check is the check for *ready*.
+func (h *Handle) Check(ctx context.Context) error { return h.check(ctx) }

@@ -39,7 +39,7 @@ type StoreModule interface {
 	// and the pages of large responses in the store.
 	Shared() bool
 
-	// Open opens the store. It is called when the store is first used, and again after an error. Errors must contain no
+	// Open opens the store. It is called at the start, or for the default store at its first use, and again after an error. Errors must contain no
 	// secrets. It may be called after Cleanup.
 	Open(options store.Options) (store.Store, error)
 }
@@ -51,7 +51,7 @@ var openStores = caddy.NewUsagePool()
 // openRetry is the minimum time between attempts to open a store.
 const openRetry = time.Second
 
-// Handle opens a store at its first use. Validating a configuration does not open it. It outlives a reload that does not
+// Handle opens a store at the start, or, if no configuration names it, at its first use. Validating a configuration does not open it. It outlives a reload that does not
 // change the store.
 type Handle struct {
 	key    string                     // key in the pool openStores
@@ -59,6 +59,7 @@ type Handle struct {
 	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened atomic.Pointer[store.Store]
 	inUse  chan struct{} // closed when the store is open
+	named  atomic.Bool   // a configuration names the store, so it counts before its first use
 
 	keeping sync.Mutex
 	kept    map[reflect.Type]any // see Keep

@@ -22,16 +22,26 @@ import (
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// provisioned returns the started app of a configuration with that store, and what ends it.
+// provisioned returns the started store of a configuration, and what ends it.
 func provisioned(t *testing.T, config string) (*stores.Section, func()) {
 	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	s := &stores.Section{StoreRaw: json.RawMessage(config)}
-	if err := s.Provision(ctx, new(site.App)); err != nil {
-		cancel()
+	s, end := notStarted(t, config)
+	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(); err != nil {
+	return s, end
+}
+
+// notStarted is like provisioned, but does not start the store.
+func notStarted(t *testing.T, config string) (*stores.Section, func()) {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	s := new(stores.Section)
+	if config != "" {
+		s.StoreRaw = json.RawMessage(config)
+	}
+	if err := s.Provision(ctx, new(site.App)); err != nil {
+		cancel()
 		t.Fatal(err)
 	}
 	return s, func() {
@@ -45,12 +55,19 @@ func provisioned(t *testing.T, config string) (*stores.Section, func()) {
 // boltIn returns the configuration of a store in that file.
 func boltIn(file string) string { return fmt.Sprintf(`{"module":"bolt","file":%q}`, file) }
 
-func TestStore_is_opened_by_its_first_use(t *testing.T) {
+func TestStore_that_is_named_is_opened_at_the_start(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fairway", "store.db")
-	app, end := provisioned(t, boltIn(file))
+	app, end := notStarted(t, boltIn(file))
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is there before it is used: %v", err)
+		t.Errorf("the file is there before the start: %v", err)
 	}
+	if err := app.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the file", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
 	first, err := app.OpenStore(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -72,10 +89,55 @@ func TestStore_is_opened_by_its_first_use(t *testing.T) {
 	if _, err := second.Get(t.Context(), "k"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after the last configuration ended: %v", err)
 	}
-	unused, endUnused := provisioned(t, boltIn(file))
+	unused, endUnused := notStarted(t, boltIn(file))
 	endUnused()
 	if _, err := unused.OpenStore(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a store that was never opened, after its end: %v", err)
+	}
+}
+
+// TestStore_counts_for_ready: one that the configuration names from the start, the default store from its first use.
+func TestStore_counts_for_ready(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "store.db")
+	other, err := embedded.Open(file, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, end := provisioned(t, boltIn(file))
+	defer end()
+	if err := app.Check(t.Context()); err == nil {
+		t.Error("a store in use by another process is ready")
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "ready", func() bool {
+		return app.Check(t.Context()) == nil
+	})
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	lazy, endLazy := provisioned(t, "")
+	defer endLazy()
+	if err := lazy.Check(t.Context()); err != nil {
+		t.Errorf("the default store: %v", err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(caddy.AppDataDir(), "fairway", "store.db")); len(files) > 0 {
+		t.Error("the default store is opened before its first use")
+	}
+}
+
+// TestStore_place_is_validated checks that the load of a configuration fails for what does not pass.
+func TestStore_place_is_validated(t *testing.T) {
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	if err := os.WriteFile(foreign, []byte("not a store"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{foreign: "not a store", filepath.Join(foreign, "store.db"): "folder"} {
+		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+		err := (&stores.Section{StoreRaw: json.RawMessage(boltIn(file))}).Provision(ctx, new(site.App))
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
 	}
 }
 

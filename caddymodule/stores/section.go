@@ -30,7 +30,7 @@ func init() {
 
 // Section has the store of a configuration.
 type Section struct {
-	// The store for data that must outlive a request and a restart. It is opened at its first use.
+	// The store for data that must outlive a request and a restart. It is opened at the start; the default store at its first use.
 	// Default: bolt, with a file in Caddy's data directory.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=agents.stores inline_key=module"`
 
@@ -63,7 +63,8 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	}
 	var loaded any
 	var err error
-	if s.StoreRaw == nil {
+	named := s.StoreRaw != nil // LoadModule clears it
+	if !named {
 		loaded, err = ctx.LoadModuleByID(storesNamespace+".bolt", nil)
 	} else {
 		loaded, err = ctx.LoadModule(s, "StoreRaw")
@@ -79,6 +80,9 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	if s.Handle, err = acquireStore(module, loaded.(caddy.Module).CaddyModule().ID, s.logger); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
+	if named {
+		s.named.Store(true)
+	}
 	s.Users.open = s.OpenStore
 	a.AddCheck("store", s.check)
 	return nil
@@ -88,7 +92,7 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 func (s *Section) Start() error {
 	s.started(s.module, s.logger)
 	stored.OnUnreadable(reportUnreadable(s.logger))
-	if s.Shared() {
+	if s.named.Load() {
 		go s.reportUnreachable(s.ended)
 	}
 	return nil

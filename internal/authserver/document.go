@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/fairwayhq/fairway/internal/fetch"
-	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 )
 
 // Limits of metadata documents.
@@ -149,7 +149,7 @@ func (d *documents) keysOf(ctx context.Context, keys json.RawMessage, from strin
 		}
 	}
 	set := new(jose.JSONWebKeySet)
-	if keys != nil && json.Unmarshal(oauth.WithoutCertificates(keys), set) != nil {
+	if keys != nil && json.Unmarshal(verify.WithoutCertificates(keys), set) != nil {
 		return nil, errors.New("its jwks, or the document at its jwks_uri, is not a JWK set")
 	}
 	if len(set.Keys) == 0 {

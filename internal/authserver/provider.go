@@ -18,6 +18,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/oauth/verify"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 )
 
@@ -125,7 +126,7 @@ func (b plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(oauth.WithoutCertificates(body))), -1
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(verify.WithoutCertificates(body))), -1
 	return response, nil
 }
 

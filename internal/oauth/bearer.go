@@ -28,15 +28,15 @@ func Bearer(header http.Header) (string, error) {
 		return "", invalidRequest("the request has several Authorization headers; send one")
 	case token == "":
 		return "", invalidRequest("the Authorization header has no token after Bearer")
-	case !isToken68(token):
+	case !IsToken68(token):
 		return "", invalidRequest("the token in the Authorization header has characters that are not allowed in a token")
 	}
 	return token, nil
 }
 
-// isToken68 reports whether text has the form that RFC 6750, section 2.1, requires: letters,
+// IsToken68 reports whether text has the form that RFC 6750, section 2.1, requires: letters,
 // digits and some marks, then any number of equals signs.
-func isToken68(text string) bool {
+func IsToken68(text string) bool {
 	text = strings.TrimRight(text, "=")
 	for i := range len(text) {
 		c := text[i]

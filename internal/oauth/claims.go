@@ -73,14 +73,14 @@ func (t *Token) user(claim string) (string, error) {
 		return t.Subject, nil
 	case emailClaim:
 		if verified := string(FindClaim(t.Claims, "email_verified")); verified != "true" && verified != `"true"` {
-			return "", invalidToken("the token has no email that its issuer has verified (email_verified)")
+			return "", NewInvalidToken("the token has no email that its issuer has verified (email_verified)")
 		}
 	}
 	value := FindClaim(t.Claims, claim)
 	if user := strictjson.Text(value); value.Kind() == '"' && user != "" && !text.HasControl(user) {
 		return user, nil
 	}
-	return "", invalidToken("the token has no text in the claim %s, which names the user", quoteShort(claim))
+	return "", NewInvalidToken("the token has no text in the claim %s, which names the user", QuoteShort(claim))
 }
 
 // GroupsOf returns the groups of a user in some claims, or why they are unknown. A claim that is a string is one group,
@@ -91,7 +91,7 @@ func GroupsOf(all jsontext.Value, claims ...string) (groups []string, unknown st
 			return nil, fmt.Sprintf("the user has too many groups for a token, so the issuer left out the claim %s (groups overage): "+
 				"configure the issuer to send only groups that are assigned to the application", claim)
 		}
-		names, err := stringOrStrings(FindClaim(all, claim))
+		names, err := StringOrStrings(FindClaim(all, claim))
 		if err != nil {
 			return nil, fmt.Sprintf("the claim %s is neither a string nor a list of strings", claim)
 		}
@@ -114,7 +114,7 @@ func (t *Token) scopes(rules *ClaimRules) []string {
 	}
 	scopes := slices.Clone(t.Scopes)
 	for _, claim := range rules.Scopes {
-		more, err := scopesOf(FindClaim(t.Claims, claim))
+		more, err := ScopesOf(FindClaim(t.Claims, claim))
 		if err == nil { // a value of another type grants nothing
 			scopes = append(scopes, more...)
 		}

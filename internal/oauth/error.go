@@ -54,8 +54,8 @@ func (e *Error) Status() int {
 	return http.StatusUnauthorized
 }
 
-// invalidToken returns an Error with InvalidToken.
-func invalidToken(format string, arguments ...any) *Error {
+// NewInvalidToken returns an Error with InvalidToken.
+func NewInvalidToken(format string, arguments ...any) *Error {
 	return &Error{Code: InvalidToken, Description: fmt.Sprintf(format, arguments...)}
 }
 

@@ -47,30 +47,40 @@ var layers = []struct {
 var directives = map[string][]string{
 	"":            {"app", "directive", "route"},
 	"directive":   {},
-	"app":         {"directive", "inspect"},
-	"auth":        {"app", "directive"},
+	"site":        {"directive"},
+	"stores":      {"directive"},
+	"bodies":      {"directive"},
+	"health":      {"directive"},
 	"inspect":     {"directive"},
-	"route":       {"app", "directive"},
-	"login":       {"app", "auth", "directive"},
+	"app":         {"bodies", "directive", "inspect", "stores"},
+	"auth":        {"directive"},
+	"route":       {"app", "bodies", "directive"},
+	"login":       {"auth", "bodies", "directive", "stores"},
 	"connections": {"app", "auth", "directive", "route"},
 	"mcp":         {"app", "directive", "route"},
-	"stdio":       {"app", "auth", "commands", "mcp", "otc", "route"},
-	"commands":    {"app", "directive"},
-	"oagent":      {"app", "directive", "internal/agentset", "route"},
+	"archive":     {"directive", "stores"},
+	"calls":       {"directive", "stores"},
+	"inspectors":  {"directive", "inspect"},
+	"console":     {"app", "calls", "directive", "oagent", "route"},
+	"stdio":       {"app", "auth", "calls", "commands", "mcp", "otc", "route"},
+	"commands":    {"app", "archive", "calls", "directive"},
+	"oagent":      {"app", "directive", "internal/agentset", "route", "stores"},
 	"hosted":      {"app", "directive", "inspect", "internal/agentset", "oagent", "route"},
 	"chat":        {"directive", "internal/agentset", "oagent", "route"},
 
 	"oagent/command": {"app", "commands", "internal/agentset"},
 	"ocp/command":    {"commands"},
+	"stores/redis":   {"app", "archive", "directive", "stores"},
 
 	"internal/agentset":   {"app", "route"},
 	"internal/calllog":    {"directive"},
+	"internal/keptcall":   {},
 	"internal/metrics":    {"directive"},
 	"internal/siteroutes": {"app"},
 }
 
-// commonParts are the packages below caddymodule/internal that belong to no directive.
-var commonParts = []string{"internal/calllog", "internal/metrics", "internal/siteroutes"}
+// commonParts are the packages that belong to no directive.
+var commonParts = []string{"internal/calllog", "internal/keptcall", "internal/metrics", "internal/siteroutes", "site"}
 
 // caddyFolders may import Caddy: the libraries stay usable without it.
 var caddyFolders = []string{"caddymodule", "cmd", "internal/testkit/sitetest"}
@@ -300,7 +310,7 @@ func TestPackages_with_one_importer_are_not_small(t *testing.T) {
 
 // logLines are lines of logs. Each of their fields is a column, set if the event has it, that a search can name. No function
 // takes a part of them, so there is nothing to cut.
-var logLines = []string{"caddymodule/archive.Entry", "caddymodule/internal/calllog.Call"}
+var logLines = []string{"internal/audit.Entry", "caddymodule/internal/keptcall.Call"}
 
 // A structType is a struct with what counts for its size.
 type structType struct {

@@ -1,11 +1,9 @@
 package embedded
 
 import (
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +24,6 @@ const (
 	maxReportedOwners = 10
 )
 
-// storeSuffixes are the ends of the names of the files of a store.
-var storeSuffixes = [3]string{"", ".wal.1", ".wal.2"}
-
 // ErrNotEmpty reports that a backup was not restored because there is a store already.
 var ErrNotEmpty = errors.New("there is a store already")
 
@@ -42,8 +37,6 @@ type Report struct {
 	Owners  []OwnerSize     `json:"owners"`  // those with the most bytes, at most 10
 	Oldest  time.Time       `json:"oldest"`  // expiry of the record that expires first; zero without records
 	File    int64           `json:"file"`    // bytes of the file
-	Log     int64           `json:"log"`     // bytes of the write-ahead log
-	Pending int             `json:"pending"` // frames of the write-ahead log that are not in the file yet
 
 	MaxRecords int64 `json:"max_records,omitempty"` // limits of the open store
 	MaxBytes   int64 `json:"max_bytes,omitempty"`
@@ -82,7 +75,6 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 func (s *Store) Report(ctx context.Context) (found *Report, err error) {
 	err = s.copied(ctx, func(_ string, r *Report) error {
 		found, r.MaxRecords, r.MaxBytes = r, s.options.MaxRecords, s.options.MaxBytes
-		r.File, r.Log = fileSizes(s.file.path)
 		return nil
 	})
 	return found, err
@@ -94,7 +86,7 @@ func (s *Store) copied(ctx context.Context, use func(path string, r *Report) err
 		return errors.New("another backup or check of the store is in progress: repeat this when it has ended")
 	}
 	defer s.copying.Unlock()
-	if err := s.buffer.waitForFlush(ctx); err != nil {
+	if err := s.barrier(ctx); err != nil {
 		return err
 	}
 	path := s.file.path + ".copy" // one left by a crash is overwritten
@@ -104,7 +96,7 @@ func (s *Store) copied(ctx context.Context, use func(path string, r *Report) err
 		return err
 	}
 	err = s.file.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(file)
+		_, err := tx.WriteTo(&steadyWriter{File: file})
 		return err
 	})
 	if err = errors.Join(err, file.Close()); err != nil {
@@ -117,57 +109,54 @@ func (s *Store) copied(ctx context.Context, use func(path string, r *Report) err
 	return use(path, r)
 }
 
-// fileSizes returns the size of the store file and of its write-ahead log.
-func fileSizes(path string) (file, log int64) {
-	var sizes [3]int64
-	for i, suffix := range storeSuffixes {
-		if info, err := os.Stat(path + suffix); err == nil {
-			sizes[i] = info.Size()
-		}
-	}
-	return sizes[0], sizes[1] + sizes[2]
+// syncStep is the number of bytes after which a copy is synced.
+const syncStep = 4 << 20
+
+// steadyWriter syncs the file again and again. If a large part of it waited in memory, the next sync of the store could wait for all
+// of that, because file systems write their journal in order.
+type steadyWriter struct {
+	*os.File
+	unsynced int
 }
 
-// Check checks the structure of the store file at path and the checksums of its write-ahead log, and returns what the file
+func (w *steadyWriter) Write(b []byte) (n int, err error) {
+	n, err = w.File.Write(b)
+	if w.unsynced += n; err == nil && w.unsynced >= syncStep {
+		w.unsynced = 0
+		err = w.Sync()
+	}
+	return n, err
+}
+
+// ReadFrom hides that of the file, so that io.Copy calls Write.
+func (w *steadyWriter) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{w}, r)
+}
+
+// Check checks the structure of the store file at path and all checksums, and returns what the file
 // has. No process may have the store open for writing.
 func Check(path string) (r *Report, err error) {
 	defer func() {
-		if value := recover(); value != nil { // a panic of bbolt, or because a bucket is missing
-			err = fmt.Errorf("%w: %v", errDamaged, value)
-		}
-		if errors.Is(err, bbolterrors.ErrTimeout) {
+		switch {
+		case errors.Is(err, bbolterrors.ErrTimeout):
 			err = inUseError{explainOpen(path, err)}
-		} else if err != nil {
+		case errors.Is(err, errOldFormat):
+			err = explainOpen(path, err)
+		case err != nil:
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	}()
-	r = &Report{Kinds: make(map[string]Size)}
-	if r.File, r.Log = fileSizes(path); 0 < r.File && r.File < minFileSize {
-		return nil, fmt.Errorf("%w: it has only %d bytes", errDamaged, r.File)
+	if _, _, err := checkFile(path); err != nil {
+		return nil, err
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	c := checker{report: r, sums: make(ownerSums)}
-	if err = readPages(db); err == nil { // Tx.Check would panic in a goroutine of its own if a page is damaged
-		err = db.View(c.check)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var frames []frame
-	for _, name := range walPaths(path) {
-		some, err := readWALFile(osDisk{}, name, c.position)
-		if err != nil {
-			return nil, err
-		}
-		frames = append(frames, some...)
-	}
-	pending, err := unflushedFrames(frames, walPaths(path), c.position.flushed)
-	r.Pending = len(pending)
-	return r, err
+	c := checker{report: &Report{Kinds: make(map[string]Size)}, sums: make(ownerSums)}
+	err = (&file{db: db}).view(c.check)
+	return c.report, err
 }
 
 // inUseError is the error of Check that another process has the store open.
@@ -175,21 +164,13 @@ type inUseError struct{ error }
 
 // checker collects what a file has.
 type checker struct {
-	report   *Report
-	sums     ownerSums
-	position walPosition
+	report *Report
+	sums   ownerSums
 }
 
 func (c *checker) check(tx *bbolt.Tx) error {
-	own := tx.Bucket(bucketStore)
-	if stored := own.Get(keyFormat); !bytes.Equal(stored, []byte{format}) {
-		return fmt.Errorf("the file has format %d, but this version of Fairway reads format %d", stored, format)
-	}
-	if p := own.Get(keyPosition); len(p) == 16 {
-		c.position = walPosition{binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:])}
-	}
-	log := tx.Bucket(bucketLog).Cursor()
-	err := tx.Bucket(bucketRecords).ForEach(func(key, _ []byte) error { return c.checkRecord(tx, log, string(key)) })
+	c.report.File = tx.Size()
+	err := tx.Bucket(bucketRecords).ForEach(func(key, _ []byte) error { return c.checkRecord(tx, string(key)) })
 	if err != nil {
 		return err
 	}
@@ -199,9 +180,6 @@ func (c *checker) check(tx *bbolt.Tx) error {
 		}
 	}
 	for owner, s := range c.sums {
-		if stored := decodeSums(tx.Bucket(bucketOwners).Get(append([]byte{ownerKey}, owner...))); stored != s {
-			return fmt.Errorf("%w: the sums of the owner %q are %+v, and its records are %+v", errDamaged, owner, stored, s)
-		}
 		c.report.Owners = append(c.report.Owners, OwnerSize{owner, Size{s.records, s.bytes}})
 	}
 	slices.SortFunc(c.report.Owners, func(a, b OwnerSize) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Owner, b.Owner)) })
@@ -210,25 +188,21 @@ func (c *checker) check(tx *bbolt.Tx) error {
 }
 
 // checkRecord checks a record, its log and its place in the expiry index.
-func (c *checker) checkRecord(tx *bbolt.Tx, log *bbolt.Cursor, key string) error {
-	r, err := readRecord(tx, key)
+func (c *checker) checkRecord(tx *bbolt.Tx, key string) error {
+	r, err := readRecord(tx, key, false)
 	if err != nil {
 		return err
 	}
 	if string(tx.Bucket(bucketExpiry).Get(r.expiryKey())) != key {
 		return fmt.Errorf("%w: the record %q is not in the expiry index", errDamaged, key)
 	}
-	entries, id := int64(0), idKey(r.id)
-	for at, _ := log.Seek(id); bytes.HasPrefix(at, id); at, _ = log.Next() {
-		entries++
+	if err := readLog(tx, key, r, 0, func([]byte) bool { return true }); err != nil {
+		return err
 	}
-	if entries != r.length {
-		return fmt.Errorf("%w: the record %q has %d log entries instead of %d", errDamaged, key, entries, r.length)
-	}
-	c.sums.add(key, r, +1)
+	c.sums.add(len(key), r, +1)
 	c.report.Records++
-	c.report.Entries += entries
-	c.report.Bytes += r.size(key)
+	c.report.Entries += r.length
+	c.report.Bytes += r.size(len(key))
 	if expires := time.UnixMilli(r.expires).UTC(); r.expired() {
 		c.report.Expired++
 	} else if c.report.Oldest.IsZero() || expires.Before(c.report.Oldest) {
@@ -239,15 +213,15 @@ func (c *checker) checkRecord(tx *bbolt.Tx, log *bbolt.Cursor, key string) error
 		kind = "other"
 	}
 	size := c.report.Kinds[kind]
-	c.report.Kinds[kind] = Size{size.Records + 1, size.Bytes + r.size(key)}
+	c.report.Kinds[kind] = Size{size.Records + 1, size.Bytes + r.size(len(key))}
 	return nil
 }
 
 // Restore makes the store at path from a backup, which it checks. The file has the mode 0600, and the owner of its
-// folder, so that a service can open what root has restored. If there is a store,
+// folder, so that a service can open what root has restored. A backup of format 2 is converted. If there is a store,
 // Restore renames its files first, and returns the new name of the store file. If it is not empty, that needs replace;
 // otherwise Restore returns ErrNotEmpty.
-func Restore(backup io.Reader, path string, replace bool) (r *Report, old string, err error) {
+func Restore(backup io.Reader, path string, replace bool, read ReadOld) (r *Report, old string, err error) {
 	packed, err := gzip.NewReader(backup)
 	if err != nil {
 		return nil, "", fmt.Errorf("this is not a backup: %w", err)
@@ -266,10 +240,16 @@ func Restore(backup io.Reader, path string, replace bool) (r *Report, old string
 		return nil, "", err
 	}
 	_, err = io.Copy(file, packed) //nolint:gosec // the operator's own file
-	if err = errors.Join(err, takeOwner(file), file.Sync(), file.Close()); err != nil {
+	if err = errors.Join(err, takeOwner(unpacked), file.Sync(), file.Close()); err != nil {
 		return nil, "", fmt.Errorf("unpacking the backup: %w", err)
 	}
-	if r, err = Check(unpacked); err != nil {
+	r, err = Check(unpacked)
+	if errors.Is(err, errOldFormat) {
+		var before string
+		r, before, err = Convert(unpacked, read)
+		defer os.Remove(before) //nolint:errcheck // the backup has it
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	present, err := Check(path)
@@ -277,16 +257,30 @@ func Restore(backup io.Reader, path string, replace bool) (r *Report, old string
 		return nil, "", used
 	}
 	missing := errors.Is(err, os.ErrNotExist)
-	if empty := err == nil && present.Records == 0 && present.Pending == 0; !missing && !empty && !replace {
+	if empty := err == nil && present.Records == 0; !missing && !empty && !replace {
 		return nil, "", fmt.Errorf("%w: %s", ErrNotEmpty, path)
 	}
 	if !missing {
-		old = path + ".replaced-" + time.Now().UTC().Format("20060102T150405Z")
-		for _, suffix := range storeSuffixes {
-			if err := os.Rename(path+suffix, old+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return nil, "", err
-			}
+		if old, err = setAside(path, "replaced"); err != nil {
+			return nil, "", err
 		}
 	}
 	return r, old, errors.Join(os.Rename(unpacked, path), syncFolder(path))
+}
+
+// setAside renames the file, which another one is about to replace, and the files of a write-ahead log of an earlier version beside it. It returns the new name of the file.
+func setAside(path, why string) (old string, err error) {
+	old = path + "." + why + "-" + time.Now().UTC().Format("20060102T150405Z")
+	// A link lets the new file replace the old one at once: a crash in between would leave no store, which looks like a new one.
+	if err := os.Link(path, old); err != nil {
+		if err := os.Rename(path, old); err != nil {
+			return "", err
+		}
+	}
+	for _, suffix := range []string{".wal.1", ".wal.2"} {
+		if err := os.Rename(path+suffix, old+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+	}
+	return old, nil
 }

@@ -1,35 +1,18 @@
-// Package embedded keeps the records of package store in a file on this machine. One
+// Package embedded keeps the records of package store in one bbolt file on this machine. One
 // process at a time can open it.
 //
-// The engine is a small log-structured merge tree: a write-ahead log makes changes
-// durable, memtables hold them, and a bbolt file holds the rest. A change passes these
-// steps:
+// A transaction of bbolt ends with two syncs of the disk, whatever the number of its changes. Therefore
+// one goroutine, the committer, makes all changes: callers hand them over, it calls their functions one after the
+// other in one transaction, commits, and then lets the callers return (group commit). So changes of the same
+// batch see each other, and a change whose function returns an error leaves the others alone. Readers use read transactions:
+// they see a change when it is committed, and never one that a crash could take back. A change with
+// Async returns as soon as its function has been called; a reader of its record waits for the commit.
 //
-//  1. Update locks the key, reads the record and adds the new version to the active
-//     memtable, where later changes see it at once, and to the next batch (writeBuffer).
-//  2. The committer appends each batch to the write-ahead log with one write and one sync.
-//     This is the group commit: all changes that arrived since the last sync share the
-//     next one. Then the changes are durable, and their callers return.
-//  3. After a while the active memtable becomes immutable and a new one replaces it. The
-//     flusher writes the immutable memtable to the file in one transaction: each record
-//     once, however often it has changed, and the number of the last flushed frame.
+// After a failed commit, for instance because the disk is full, all changes of the batch are undone and return the
+// error. The store then rejects changes until a commit works, which it tries once a second (Store.Health).
 //
-// A read looks at the active memtable, then at the immutable one, then at the file. It waits
-// until the version that it has found is durable, so that nothing leaves the process that a
-// crash would take back. Asynchronous changes are the exception. The
-// sweeper removes expired records. While a flush takes long, writers wait
-// (backpressure). After a crash, Open replays the write-ahead log (recover.go).
+// Each record and each log entry has a checksum, which every read verifies. Open reads all pages of the file,
+// because bbolt does not validate them.
 //
-// Why not a library: bbolt alone, and github.com/cockroachdb/pebble/v2 v2.1.7 with one goroutine that
-// syncs for all callers, passed the same tests. With 64 callers, each of which makes a durable claim
-// and then an asynchronous change, on two shared cores:
-//
-//	                         this package   bbolt alone   pebble
-//	CPU per call             10–14 µs       50–87 µs      26–35 µs
-//	memory of the process    58–79 MB       34–37 MB      53–54 MB
-//	size of the Caddy binary 87.6 MB        87.5 MB       96.0 MB
-//
-// The CPU per call decides, because each recorded call pays it. When the disk is full or a sync fails,
-// pebble ends the process, and with it all other sites. This package reports the error to the
-// callers whose changes are not durable, and goes on.
+// docs/decisions.md has the measurements behind these choices.
 package embedded

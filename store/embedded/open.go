@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	bbolterrors "go.etcd.io/bbolt/errors"
+
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -26,15 +28,8 @@ type Options struct {
 	MaxBytes int64
 
 	// Only tests set the following fields.
-	sweepInterval      time.Duration
-	commitInterval     time.Duration
-	flushInterval      time.Duration
-	memtableChanges    int
-	maxBufferedChanges int
-	walGrowth          int64
-	disk               disk
-	syncWAL            func(diskFile) error
-	beforeFlush        func() error // called before the transaction of a flush is committed
+	sweepInterval time.Duration
+	beforeCommit  func() error // called before a transaction is committed
 }
 
 // setDefaults sets the options that are zero to their defaults.
@@ -49,104 +44,101 @@ func (o *Options) setDefaults() {
 	if o.sweepInterval <= 0 {
 		o.sweepInterval = sweepInterval
 	}
-	if o.commitInterval <= 0 {
-		o.commitInterval = commitInterval
-	}
-	if o.flushInterval <= 0 {
-		o.flushInterval = flushInterval
-	}
-	if o.memtableChanges <= 0 {
-		o.memtableChanges = memtableChanges
-	}
-	if o.maxBufferedChanges <= 0 {
-		o.maxBufferedChanges = maxBufferedChanges
-	}
-	if o.beforeFlush == nil {
-		o.beforeFlush = func() error { return nil }
-	}
-	if o.walGrowth <= 0 {
-		o.walGrowth = walGrowth
-	}
-	if o.disk == nil {
-		o.disk = osDisk{}
-	}
-	if o.syncWAL == nil {
-		o.syncWAL = diskFile.syncData
+	if o.beforeCommit == nil {
+		o.beforeCommit = func() error { return nil }
 	}
 }
 
-// Open opens the store file at path. It creates the file and its folder if they do not
-// exist, and replays the write-ahead log.
+// Open opens the store file at path. It creates the file and its folder if they do not exist.
 func Open(path string, options Options) (*Store, error) {
 	options.setDefaults()
-	if err := makeFolder(options.disk, filepath.Dir(path)); err != nil {
+	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("creating the folder of the store: %w", err)
 	}
-	if err := createFile(options.disk, path); err != nil {
+	if err := createFile(path); err != nil {
 		return nil, fmt.Errorf("creating the store %s: %w", path, err)
 	}
-	f, err := openFile(options.disk, path)
+	all, lastID, err := checkFile(path)
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
-	position, err := f.prepare()
-	var wal *writeAheadLog
-	var sums ownerSums
-	var lastID uint64
-	if err == nil {
-		wal, err = replayWAL(f, position, &options)
-	}
-	if err == nil {
-		sums, lastID, err = f.readSums()
-	}
+	f, err := openFile(path, options.MaxBytes)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), f.close())
+		return nil, explainOpen(path, err)
 	}
 	s := &Store{
-		options:  options,
-		file:     f,
-		wal:      wal,
-		locks:    store.NewKeyLocks(),
-		evicting: make(chan struct{}, 1),
-		closing:  make(chan struct{}),
+		options: options,
+		file:    f,
+		use:     newUse(&options, all),
+		changes: make(chan *change, maxWaitingChanges),
+		closing: make(chan struct{}),
+		ended:   make(chan struct{}),
+
+		acknowledged: acknowledged{changes: make(map[string]int)},
 	}
-	s.buffer = newWriteBuffer(&s.options, sums, lastID)
-	s.start()
+	c := &committer{store: s, next: newBatch(), written: make(chan error, 1), pending: make(map[string]*write), lastID: lastID}
+	c.setFailed(nil)
+	go func() {
+		defer close(s.ended)
+		c.run()
+	}()
+	s.sweeping.Go(s.sweepUntilClosed)
 	return s, nil
 }
 
 // makeFolder creates the folder and its parents, and makes them durable.
-func makeFolder(d disk, path string) error {
+func makeFolder(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := makeFolder(d, filepath.Dir(path)); err != nil {
+	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return d.syncFolder(path)
+	return syncFolder(path)
 }
 
-// start starts the goroutines of the store.
-func (s *Store) start() {
-	sealed := make(chan *memtable, 1)
-	committed := make(chan struct{})
-	c := &committer{
-		options: &s.options, buffer: s.buffer, wal: s.wal, waiters: &s.waiters,
-		sealed: sealed, closing: s.closing,
-		timer: stoppedTimer(), flushTimer: stoppedTimer(),
+// createFile creates the store file if there is none or an empty one. The file has another name until it is
+// complete, because the remains of a creation that a crash interrupts look like a damaged file.
+func createFile(path string) error {
+	stat, err := os.Stat(path)
+	if err == nil && stat.Size() > 0 {
+		return nil
 	}
-	f := &flusher{
-		options: &s.options, buffer: s.buffer, file: s.file, salt: s.wal.salt,
-		sealed: sealed, committed: committed,
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	w := &sweeper{store: s}
-	s.ended.Go(func() {
-		defer close(committed)
-		c.run()
-	})
-	s.ended.Go(func() { s.unflushed = f.run() })
-	s.ended.Go(w.run)
+	incomplete := path + ".new"
+	if err := os.Remove(incomplete); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := openFile(incomplete, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.create(), f.db.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(incomplete, path), syncFolder(path))
+}
+
+// explainOpen adds to the error how to fix it.
+func explainOpen(path string, err error) error {
+	switch {
+	case errors.Is(err, errOldFormat):
+		return fmt.Errorf("opening the store: %w caddy agents store convert %s", err, path)
+	case errors.Is(err, bbolterrors.ErrTimeout):
+		holder := "another process"
+		if pid := lockHolder(path); pid != 0 {
+			holder = fmt.Sprintf("process %d", pid)
+		}
+		return fmt.Errorf("the store %s is in use by %s, and only one process can open it: "+
+			"stop that process, use another file, or use Redis to share one store", path, holder)
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum),
+		errors.Is(err, errDamaged), errors.Is(err, errNoStore):
+		return fmt.Errorf("%s is not a store file, or it is damaged: move it away, and Fairway creates a new one: %w", path, err)
+	}
+	return fmt.Errorf("opening the store %s: %w", path, err)
 }

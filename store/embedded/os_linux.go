@@ -3,6 +3,7 @@ package embedded
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,16 +11,6 @@ import (
 	"strings"
 	"syscall"
 )
-
-// syncData makes the content of the file durable, and only the metadata needed to read
-// it.
-func (file osFile) syncData() error {
-	for {
-		if err := syscall.Fdatasync(int(file.Fd())); err != syscall.EINTR {
-			return err
-		}
-	}
-}
 
 // syncFolder makes the directory entries of the file's folder durable.
 func syncFolder(path string) error {
@@ -30,12 +21,21 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
+// checkWritable returns an error if this user must not create files in the folder, or the file system is read-only.
+func checkWritable(folder string) error {
+	const write = 2
+	if err := syscall.Access(folder, write); err != nil {
+		return fmt.Errorf("writing to %s: %w", folder, err)
+	}
+	return nil
+}
+
 // takeOwner gives the file the owner and the group of its folder. Only root may do so; for others it does nothing.
-func takeOwner(file *os.File) error {
+func takeOwner(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	folder, err := os.Stat(filepath.Dir(file.Name()))
+	folder, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func takeOwner(file *os.File) error {
 	if !ok {
 		return nil
 	}
-	return file.Chown(int(owner.Uid), int(owner.Gid))
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 }
 
 // lockHolder returns the id of the process that holds the lock on the file, or 0 if it

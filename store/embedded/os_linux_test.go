@@ -28,7 +28,7 @@ func TestRestore_owner(t *testing.T) {
 	if err := os.Symlink(elsewhere, path+".restored"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Restore(bytes.NewReader(backupOf(t, s)), path, false); err != nil {
+	if _, _, err := Restore(bytes.NewReader(backupOf(t, s)), path, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	stat, err := os.Lstat(path)

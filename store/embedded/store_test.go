@@ -1,16 +1,12 @@
 package embedded
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,27 +46,36 @@ func counted(t *testing.T, s *Store) map[string]int {
 	return counts
 }
 
-// total returns the sums over all owners when everything is flushed. It checks that those in memory and in
-// the file are equal.
-func total(t *testing.T, s *Store) (all sums) {
+// stored returns the record as the file has it, or nil.
+func stored(t *testing.T, s *Store, key string) (r *record) {
 	t.Helper()
-	if err := s.buffer.waitForFlush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	stored, _, err := s.file.readSums()
+	err := s.file.view(func(tx *bbolt.Tx) (err error) {
+		r, err = readRecord(tx, key, true)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.buffer.mu.Lock()
-	defer s.buffer.mu.Unlock()
+	return r
+}
+
+// total closes the store and returns the sums over all owners in the file. It checks that those in memory are equal.
+func total(t *testing.T, s *Store) (all sums) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stored, _, err := checkFile(s.file.path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for owner, o := range stored {
 		all = sums{records: all.records + o.records, bytes: all.bytes + o.bytes}
-		if evictable, shrinkable := s.buffer.use.evictable[owner], s.buffer.use.shrinkable[owner]; evictable != o.evictable || shrinkable != o.shrinkable {
+		if evictable, shrinkable := s.use.evictable[owner], s.use.shrinkable[owner]; evictable != o.evictable || shrinkable != o.shrinkable {
 			t.Errorf("%q has %d evictable and %d shrinkable records in memory, in the file: %+v", owner, evictable, shrinkable, o)
 		}
 	}
-	u := s.Usage()
-	if u[0].Used != all.records || u[1].Used != all.bytes {
+	if u := s.Usage(); u[0].Used != all.records || u[1].Used != all.bytes {
 		t.Errorf("use in memory is %+v, in the file %+v", u, all)
 	}
 	return all
@@ -96,8 +101,15 @@ func TestSweep(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for want := map[string]int{"records": 1, "log": 2, "expiry": 1, "deleted": 0}; ; runtime.Gosched() {
 		counts := counted(t, s)
-		early, _, err := s.file.expired(time.Now().Add(time.Minute).UnixMilli(), []byte{classDurable})
+		var early []string
+		err := s.file.view(func(tx *bbolt.Tx) error {
+			early, _ = expired(tx, time.Now().Add(time.Minute).UnixMilli(), []byte{classDurable})
+			return nil
+		})
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(t.Context(), "stays", store.Change{TTL: time.Hour}); err != nil { // a long log goes with later changes
 			t.Fatal(err)
 		}
 		if fmt.Sprint(counts) == fmt.Sprint(want) && len(early) == 0 {
@@ -107,12 +119,12 @@ func TestSweep(t *testing.T) {
 			t.Fatalf("what remains is %v, want %v; the index looks too early at %q", counts, want, early)
 		}
 	}
-	k, _, _, err := s.latest("stays")
-	if err != nil || k == nil {
-		t.Fatalf("the other record is %v, error %v", k, err)
+	k := stored(t, s, "stays")
+	if k == nil {
+		t.Fatal("the other record is gone")
 	}
-	if got := total(t, s); got.records != 1 || got.bytes != k.size("stays") {
-		t.Errorf("totals are %+v, want 1 record of %d bytes", got, k.size("stays"))
+	if size, got := k.size(len("stays")), total(t, s); got.records != 1 || got.bytes != size {
+		t.Errorf("totals are %+v, want 1 record of %d bytes", got, size)
 	}
 }
 
@@ -127,11 +139,7 @@ func prolonged(t *testing.T, s *Store, key string) {
 				t.Fatal(err)
 			}
 		}
-		k, _, _, err := s.latest(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if k.length == 2 {
+		if stored(t, s, key).length == 2 {
 			return
 		}
 		if err := s.Delete(t.Context(), key); err != nil {
@@ -152,12 +160,15 @@ func TestEviction(t *testing.T) {
 			ctx := t.Context()
 			value := make([]byte, 1000)
 			put := func(key string, ttl time.Duration, spare bool) error {
-				return s.Put(ctx, key, store.Change{Value: value, TTL: ttl, Evictable: spare, Async: true})
+				return s.Put(ctx, key, store.Change{Value: value, TTL: ttl, Evictable: spare, Async: key < "spare0999"})
 			}
 			for i := range 1000 {
 				if err := put(fmt.Sprintf("spare%04d", i), time.Hour+time.Duration(i)*time.Second, true); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if err := put("spare0999", time.Hour+999*time.Second, true); err != nil {
+				t.Fatal(err)
 			}
 			keys, err := s.Keys(ctx, "", "", 1001)
 			if err != nil || len(keys) < 90 || len(keys) > 100 {
@@ -185,10 +196,12 @@ func TestEviction(t *testing.T) {
 			if err := put("kept99999", time.Hour, false); err != nil {
 				t.Errorf("after one is deleted: %v", err)
 			}
+			if err := s.Delete(ctx, "none"); err != nil { // after the changes before
+				t.Fatal(err)
+			}
 			var recount sums
 			for key := range allKept(t, s) {
-				k, _, _, _ := s.latest(key)
-				recount.add(key, k, +1)
+				recount.add(len(key), stored(t, s, key), +1)
 			}
 			if got := total(t, s); got.records != recount.records || got.bytes != recount.bytes {
 				t.Errorf("totals are %+v, want %+v", got, recount)
@@ -208,73 +221,6 @@ func allKept(t *testing.T, s *Store) map[string]bool {
 		all[key] = true
 	}
 	return all
-}
-
-// TestBatchFails checks that a failed batch leaves nothing behind, that all its writers get
-// the error, and that the store works afterwards, even when it is opened again.
-func TestBatchFails(t *testing.T) {
-	var mu sync.Mutex
-	var failures []error
-	syncing, outcome := make(chan struct{}), make(chan error)
-	var hold atomic.Bool
-	options := Options{flushInterval: time.Hour, Options: store.Options{Failed: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		failures = append(failures, err)
-	}}}
-	options.syncWAL = func(file diskFile) error {
-		if !hold.Load() {
-			return file.Sync()
-		}
-		syncing <- struct{}{}
-		return <-outcome
-	}
-	s := openTest(t, options)
-	ctx := t.Context()
-	put := func(key, value string, later bool) error {
-		return s.Put(ctx, key, store.Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Async: later})
-	}
-	if err := put("a", "first", false); err != nil {
-		t.Fatal(err)
-	}
-	hold.Store(true)
-	failed := make(chan error)
-	go func() { failed <- put("a", "second", false) }()
-	<-syncing
-	hold.Store(false)
-	for _, key := range []string{"a", "b"} {
-		if err := put(key, "third", true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	broken := errors.New("the disk is broken")
-	outcome <- broken
-	if err := <-failed; !errors.Is(err, broken) {
-		t.Fatalf("the batch fails with %v", err)
-	}
-	if r, err := s.Get(ctx, "a"); err != nil || string(r.Value) != "first" || r.Length != 1 {
-		t.Errorf("a is %q with %d entries, error %v, want the first", r.Value, r.Length, err)
-	}
-	if _, err := s.Get(ctx, "b"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("b: %v", err)
-	}
-	mu.Lock()
-	if len(failures) != 2 {
-		t.Errorf("reported %v, want two records", failures)
-	}
-	mu.Unlock()
-	if err := put("b", "fourth", false); err != nil {
-		t.Fatal(err)
-	}
-	again := reopen(t, killed(t, s))
-	for _, s := range []*Store{s, again} {
-		if got := total(t, s); got.records != 2 {
-			t.Errorf("totals are %+v, want 2 records", got)
-		}
-		if entries, err := s.Read(ctx, "a", 0, 9); err != nil || len(entries) != 1 || string(entries[0]) != "first" {
-			t.Errorf("the log of a is %q, error %v", entries, err)
-		}
-	}
 }
 
 // TestLocked checks that the error for a file in use says how to fix it.
@@ -312,164 +258,6 @@ func TestFile(t *testing.T) {
 	}
 	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "format 9") {
 		t.Errorf("another format: %v", err)
-	}
-}
-
-// TestGroups checks that concurrent writers share syncs.
-func TestGroups(t *testing.T) {
-	const writers, each = 64, 20
-	var syncs atomic.Int64
-	s := openTest(t, Options{syncWAL: func(file diskFile) error {
-		syncs.Add(1)
-		return file.syncData()
-	}})
-	var all sync.WaitGroup
-	for i := range writers {
-		all.Go(func() {
-			for n := range each {
-				err := s.Put(context.Background(), fmt.Sprintf("%d/%d", i, n), store.Change{Value: []byte("x"), TTL: time.Hour})
-				if err != nil {
-					t.Errorf("put: %v", err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if n := syncs.Load(); n > writers*each/4 {
-		t.Errorf("%d changes took %d syncs", writers*each, n)
-	}
-}
-
-// TestAbsent checks that a store that knows that there is no record notices when there is one.
-func TestAbsent(t *testing.T) {
-	s := openTest(t, Options{})
-	put := func(key string) {
-		t.Helper()
-		if err := s.Put(t.Context(), key, store.Change{Value: []byte(key), TTL: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := func(when, key string, found bool) {
-		t.Helper()
-		r, err := s.Get(t.Context(), key)
-		if found && (err != nil || string(r.Value) != key) || !found && !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%s: %q, %v; want a record: %v", when, r.Value, err, found)
-		}
-	}
-	flush := func() {
-		t.Helper()
-		if err := s.buffer.waitForFlush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want("before", "a", false)
-	if !s.buffer.isAbsent("a") {
-		t.Error("the next change reads the file again")
-	}
-	put("a")
-	want("after the change", "a", true)
-	flush()
-	want("after the flush", "a", true)
-	if err := s.Delete(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	want("after the deletion", "a", false)
-
-	_, at, _, err := s.latest("b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put("b")
-	flush()
-	s.buffer.noteAbsent("b", at)
-	want("after a read before the flush ends", "b", true)
-}
-
-// TestReaders_wait_until_a_change_is_durable checks that no reader sees a change that a crash would take back: not the caller of Get, Wait
-// and Read, and not a decision of Update that changes nothing. If the change fails, they see the version before.
-func TestReaders_wait_until_a_change_is_durable(t *testing.T) {
-	errUnchanged := errors.New("nothing to change")
-	readers := map[string]func(s *Store) (string, error){
-		"Get": func(s *Store) (string, error) {
-			r, err := s.Get(t.Context(), "k")
-			return string(r.Value), err
-		},
-		"Wait": func(s *Store) (string, error) {
-			r, err := s.Wait(t.Context(), "k", nil)
-			return string(r.Value), err
-		},
-		"Read": func(s *Store) (string, error) {
-			entries, err := s.Read(t.Context(), "k", 0, 10)
-			return string(bytes.Join(entries, nil)), err
-		},
-		"Update": func(s *Store) (seen string, err error) {
-			err = s.Update(t.Context(), "k", func(old store.Record) (store.Change, error) {
-				seen = string(old.Value)
-				return store.Change{}, errUnchanged
-			})
-			if errors.Is(err, errUnchanged) {
-				err = nil
-			}
-			return seen, err
-		},
-	}
-	for name, read := range readers {
-		for _, fails := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/fails=%t", name, fails), func(t *testing.T) {
-				syncing, proceed := make(chan struct{}, 8), make(chan error)
-				var blocked atomic.Bool
-				s := openTest(t, Options{syncWAL: func(diskFile) error {
-					if !blocked.Load() {
-						return nil
-					}
-					syncing <- struct{}{}
-					return <-proceed
-				}})
-				change := func(value string) error {
-					return s.Put(t.Context(), "k", store.Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour})
-				}
-				if err := change("a"); err != nil {
-					t.Fatal(err)
-				}
-				blocked.Store(true)
-				written := make(chan error, 1)
-				go func() { written <- change("b") }()
-				<-syncing
-				type answer struct {
-					value string
-					err   error
-				}
-				answered := make(chan answer, 1)
-				go func() {
-					value, err := read(s)
-					answered <- answer{value, err}
-				}()
-				select {
-				case a := <-answered:
-					t.Errorf("the reader got %q before it was durable", a.value)
-				case <-time.After(20 * time.Millisecond):
-				}
-				blocked.Store(false)
-				var failure error
-				if fails {
-					failure = errors.New("the disk is full")
-				}
-				proceed <- failure
-				if err := <-written; (err != nil) != fails {
-					t.Errorf("writing: %v", err)
-				}
-				want := map[string]string{"Read": "ab"}[name]
-				switch {
-				case fails:
-					want = "a"
-				case want == "":
-					want = "b"
-				}
-				if a := <-answered; a.err != nil || a.value != want {
-					t.Errorf("the reader got %q, %v, want %q", a.value, a.err, want)
-				}
-			})
-		}
 	}
 }
 

@@ -52,9 +52,9 @@ func TestFlat_stubs_accept_more(t *testing.T) {
 }
 
 func TestFlat_random_schemas_accept_more(t *testing.T) {
-	seeds := uint64(200)
-	if testing.Short() {
-		seeds = 100
+	seeds := uint64(30)
+	if testkit.Night() {
+		seeds = 10_000
 	}
 	accepted := 0
 	for seed := range seeds {

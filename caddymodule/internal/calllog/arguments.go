@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -15,7 +16,7 @@ const allArguments = "*"
 // omitted replaces a value that is too large to be kept.
 const omitted = `"…"`
 
-// choose returns the members of a JSON object whose names are allowed, with at most MaxArguments bytes and without white space.
+// choose returns the members of a JSON object whose names are allowed, with at most keptcall.MaxArguments bytes and without white space.
 // It returns nil if there are none, or if the text is not an object.
 func choose(object []byte, allowed []string) jsontext.Value {
 	chosen, all := []byte{'{'}, slices.Contains(allowed, allArguments)
@@ -24,10 +25,10 @@ func choose(object []byte, allowed []string) jsontext.Value {
 		if err != nil || !all && !slices.Contains(allowed, string(plain)) {
 			return
 		}
-		if len(chosen)+len(name)+len(value)+2 > MaxArguments || !utf8.Valid(value) {
+		if len(chosen)+len(name)+len(value)+2 > keptcall.MaxArguments || !utf8.Valid(value) {
 			value = jsontext.Value(omitted)
 		}
-		if len(chosen)+len(name)+len(value)+2 > MaxArguments {
+		if len(chosen)+len(name)+len(value)+2 > keptcall.MaxArguments {
 			return
 		}
 		if len(chosen) > 1 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -69,12 +70,12 @@ func New(node string, open func(context.Context) (store.Store, error), shared bo
 	return l
 }
 
-// Active holds the Recorder of calls, or nil while calls are not recorded. A nil Log always has nil.
-func (l *Log) Active() *atomic.Pointer[Recorder] {
-	if l == nil {
-		return new(atomic.Pointer[Recorder])
+// Active implements keptcall.Source.
+func (l *Log) Active() keptcall.Recorder {
+	if r := l.recorder.Load(); r != nil {
+		return r
 	}
-	return &l.recorder
+	return nil
 }
 
 // Start applies the options of the configuration that was started last.
@@ -173,9 +174,7 @@ type Recorder struct {
 	changes int64     // counts calls that begin and end
 }
 
-// Begin records that a call begins. It sets Node, and Began if it is not set. It copies the allowed
-// arguments; arguments is a JSON object. The caller passes the same Call to Record when the call ends, or
-// to Forget.
+// Begin implements keptcall.Recorder.
 func (r *Recorder) Begin(call *Call, arguments []byte) {
 	r.prepare(call, arguments)
 	if call.Began.IsZero() {
@@ -184,29 +183,28 @@ func (r *Recorder) Begin(call *Call, arguments []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.free) > 0 {
-		call.slot = r.free[len(r.free)-1] + 1
+		call.Slot = r.free[len(r.free)-1] + 1
 		r.free = r.free[:len(r.free)-1]
 	} else if len(r.running) < MaxRunning {
 		r.running = append(r.running, Call{})
-		call.slot = len(r.running)
+		call.Slot = len(r.running)
 	}
-	if call.slot > 0 {
-		r.running[call.slot-1] = *call
+	if call.Slot > 0 {
+		r.running[call.Slot-1] = *call
 		r.changes++
 	}
 }
 
-// Record records that a call has ended. It sets Number and Ended. If Begin was not called, it also sets
-// the fields that Begin sets, including the arguments. Result is the response, which is copied if it is kept.
+// Record implements keptcall.Recorder.
 func (r *Recorder) Record(call *Call, arguments, result []byte) {
 	if call.Began.IsZero() {
 		r.prepare(call, arguments)
 		call.Began = time.Now().Add(-time.Duration(call.Took * float64(time.Millisecond)))
 	}
 	if r.options.Load().Results && len(result) > 0 {
-		call.Result = string(result[:min(len(result), MaxResult+len("…"))])
+		call.Result = string(result[:min(len(result), keptcall.MaxResult+len("…"))])
 	}
-	call.limit()
+	call.Limit()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.release(call)
@@ -231,7 +229,7 @@ func (r *Recorder) Record(call *Call, arguments, result []byte) {
 	}
 }
 
-// Forget removes a call in progress without recording it, because it will be continued later.
+// Forget implements keptcall.Recorder.
 func (r *Recorder) Forget(call *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,18 +239,18 @@ func (r *Recorder) Forget(call *Call) {
 
 // release frees the place of a call in progress. The mutex is held.
 func (r *Recorder) release(call *Call) {
-	if call.slot == 0 {
+	if call.Slot == 0 {
 		return
 	}
-	r.running[call.slot-1] = Call{}
-	r.free = append(r.free, call.slot-1)
-	call.slot = 0
+	r.running[call.Slot-1] = Call{}
+	r.free = append(r.free, call.Slot-1)
+	call.Slot = 0
 }
 
 // prepare sets the fields that do not depend on the outcome of a call.
 func (r *Recorder) prepare(call *Call, arguments []byte) {
 	call.Node, call.Sent = r.node, len(arguments)
-	call.User, call.Trace = text.Cut(call.User, maxText), text.Cut(call.Trace, maxText)
+	call.User, call.Trace = text.Cut(call.User, keptcall.MaxText), text.Cut(call.Trace, keptcall.MaxText)
 	if allowed := r.options.Load().Arguments; len(allowed) > 0 && len(arguments) > 0 {
 		call.Arguments = choose(arguments, allowed)
 	}
@@ -264,7 +262,7 @@ func (r *Recorder) inProgress(keep func(*Call) bool) []Call {
 	defer r.mu.Unlock()
 	var calls []Call
 	for i := range r.running {
-		if call := &r.running[i]; call.slot > 0 && keep(call) {
+		if call := &r.running[i]; call.Slot > 0 && keep(call) {
 			calls = append(calls, *call)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/redis"
@@ -398,7 +399,7 @@ func TestRecorder_limits_calls_in_progress(t *testing.T) {
 
 func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 	l := node("a", nil, Options{Config: Config{Arguments: []string{"id", "text"}}})
-	large := strings.Repeat("x", MaxArguments)
+	large := strings.Repeat("x", keptcall.MaxArguments)
 	for arguments, want := range map[string]string{
 		`{"id":7,"secret":"hunter2"}`:       `{"id":7}`,
 		`{"secret":"hunter2"}`:              ``,
@@ -418,8 +419,8 @@ func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 	}
 	l = node("a", nil, Options{Config: Config{Arguments: []string{"*"}, Results: true}})
 	call := Call{}
-	l.Active().Load().Record(&call, []byte(`{"a":1,"b":2}`), []byte(strings.Repeat("é", MaxResult)))
-	if string(call.Arguments) != `{"a":1,"b":2}` || len(call.Result) > MaxResult || len(call.Result) < MaxResult-10 {
+	l.Active().Load().Record(&call, []byte(`{"a":1,"b":2}`), []byte(strings.Repeat("é", keptcall.MaxResult)))
+	if string(call.Arguments) != `{"a":1,"b":2}` || len(call.Result) > keptcall.MaxResult || len(call.Result) < keptcall.MaxResult-10 {
 		t.Errorf("got %s and %d bytes of the result", call.Arguments, len(call.Result))
 	}
 }
@@ -440,7 +441,7 @@ func TestRecorder_limits_texts(t *testing.T) {
 		t.Errorf("got the user %q, a part of the long name", call.User)
 	}
 	for what, c := range map[string]struct{ got, most int }{
-		"user": {len(call.User), maxText}, "trace": {len(call.Trace), maxText}, "reason": {len(call.Reason), MaxReason}, "groups": {len(call.Groups), maxGroups},
+		"user": {len(call.User), keptcall.MaxText}, "trace": {len(call.Trace), keptcall.MaxText}, "reason": {len(call.Reason), keptcall.MaxReason}, "groups": {len(call.Groups), maxGroups},
 	} {
 		if c.got > c.most {
 			t.Errorf("%s: got the length %d, want at most %d", what, c.got, c.most)

@@ -85,8 +85,8 @@ type position struct {
 	number int64
 }
 
-// position returns the position of an ended call.
-func (c *Call) position() position { return position{c.Ended.UnixMicro(), c.Node, c.Number} }
+// positionOf returns the position of an ended call.
+func positionOf(c *Call) position { return position{c.Ended.UnixMicro(), c.Node, c.Number} }
 
 // compare orders positions by time.
 func (p position) compare(other position) int {
@@ -173,8 +173,8 @@ func (s *search) isFull(until int64) bool {
 // sort orders the calls, newest first, and keeps one more than those of the page. A call that was written
 // during the search is found twice.
 func (s *search) sort() {
-	slices.SortFunc(s.found, func(a, b Call) int { return b.position().compare(a.position()) })
-	s.found = slices.CompactFunc(s.found, func(a, b Call) bool { return a.position() == b.position() })
+	slices.SortFunc(s.found, func(a, b Call) int { return positionOf(&b).compare(positionOf(&a)) })
+	s.found = slices.CompactFunc(s.found, func(a, b Call) bool { return positionOf(&a) == positionOf(&b) })
 	s.found = s.found[:min(len(s.found), s.query.Limit+1)]
 }
 
@@ -189,7 +189,7 @@ func (s *search) addBlock(ctx context.Context, b *block) error {
 			return true
 		}
 		call, ok := b.decode(line)
-		if ok && s.isInTime(call.position()) && s.query.Selects(&call) && s.filter.hasText(line) {
+		if ok && s.isInTime(positionOf(&call)) && s.query.Selects(&call) && s.filter.hasText(line) {
 			s.found = append(s.found, call)
 			added++
 		}
@@ -212,7 +212,7 @@ func (s *search) page() Found {
 	found := Found{Calls: append([]Call{}, s.found[:min(len(s.found), s.query.Limit)]...), Partial: s.reached != nil}
 	switch {
 	case len(found.Calls) < len(s.found):
-		found.Next, found.Partial = found.Calls[len(found.Calls)-1].position().cursor(), false
+		found.Next, found.Partial = positionOf(&found.Calls[len(found.Calls)-1]).cursor(), false
 	case s.reached != nil:
 		found.Next = s.reached.cursor()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 )
@@ -38,11 +39,11 @@ type Query struct {
 // Selects reports whether the query selects a call. Time range and text do not count.
 func (q *Query) Selects(call *Call) bool {
 	for name, wanted := range q.Match {
-		if f, known := fields[name]; known && !f.matches(call.Field(name), wanted) {
+		if f, known := fields[name]; known && !f.matches(FieldOf(call, name), wanted) {
 			return false
 		}
 	}
-	return (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, maxText))
+	return (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
@@ -63,8 +64,8 @@ var fields = func() map[string]field {
 	return all
 }()
 
-// Field returns the value of one of Fields.
-func (c *Call) Field(name string) string {
+// FieldOf returns the value of one of Fields.
+func FieldOf(c *Call, name string) string {
 	return reflect.ValueOf(c).Elem().Field(fields[name].index).String()
 }
 
@@ -94,7 +95,7 @@ func (f field) matches(value, wanted string) bool {
 //
 // It ignores others.
 func ParseQuery(parameters url.Values, now time.Time) (q Query, err error) {
-	q = Query{Match: make(map[string]string), Text: text.Cut(parameters.Get("text"), MaxReason), Cursor: parameters.Get("cursor"), Limit: 100}
+	q = Query{Match: make(map[string]string), Text: text.Cut(parameters.Get("text"), keptcall.MaxReason), Cursor: parameters.Get("cursor"), Limit: 100}
 	for _, field := range Fields {
 		if value := parameters.Get(field); value != "" {
 			q.Match[field] = value
@@ -152,7 +153,7 @@ func newFilter(q *Query) *filter {
 		member("site", q.Site, true)
 	}
 	if q.Owner != nil && !f.unknown {
-		member("user", text.Cut(*q.Owner, maxText), true)
+		member("user", text.Cut(*q.Owner, keptcall.MaxText), true)
 	}
 	if node, number, ok := parseID(q.id); ok {
 		f.number = number

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 )
@@ -99,7 +100,7 @@ func (q StatsQuery) maxAge() time.Duration {
 func (l *Log) Stats(ctx context.Context, q StatsQuery) (*Stats, error) {
 	c := &l.stats
 	c.mu.Lock()
-	q.User = text.Cut(q.User, maxText)
+	q.User = text.Cut(q.User, keptcall.MaxText)
 	entry := c.all[q]
 	if entry == nil {
 		entry = new(cachedStats)

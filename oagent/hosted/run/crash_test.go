@@ -186,7 +186,7 @@ func TestCrash(t *testing.T) { //nolint:tparallel // the cases run at the same t
 	// Most of the time is pauses between attempts, so more cases run at the same time than the machine has CPUs.
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 16)
-	for k := 1; k <= writes; k++ {
+	for k := 1; k <= writes; k += caseStep(writes) {
 		for _, after := range []bool{false, true} {
 			slots <- struct{}{}
 			all.Go(func() {
@@ -196,6 +196,14 @@ func TestCrash(t *testing.T) { //nolint:tparallel // the cases run at the same t
 		}
 	}
 	all.Wait()
+}
+
+// caseStep returns the distance of the writes at which a node is killed: at night each one, otherwise some of them.
+func caseStep(writes int) int {
+	if testkit.Night() {
+		return 1
+	}
+	return max(1, writes/8)
 }
 
 // crash kills a node at write k, lets another one finish the run, and returns the number of writes

@@ -1,3 +1,4 @@
+// Package detect finds secrets and personal data in messages: inspectors by form (Detector), and clients of servers that inspect.
 package detect
 
 import (

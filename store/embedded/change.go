@@ -1,0 +1,203 @@
+package embedded
+
+import (
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/store"
+)
+
+// write is one change of one record on its way to the file.
+type write struct {
+	key     string
+	old     *record // version after all earlier changes; nil if there is no record
+	next    *record // new version; nil deletes the record
+	entries [][]byte
+	batch   *batch
+}
+
+// update calls change with the current record and makes the change that it returns.
+func (c *committer) update(key string, change func(old store.Record) (store.Change, error)) (async bool, err error) {
+	old, err := c.latest(key)
+	if err != nil {
+		return false, err
+	}
+	to, err := change(old.live().public())
+	if err != nil {
+		return false, err
+	}
+	var next *record
+	if !to.Delete {
+		if next, err = c.store.options.next(old.live(), &to); err != nil {
+			return false, err
+		}
+		err := c.makeRoom(key, old, next)
+		if tombstone := next.evicted(); err != nil && tombstone != nil {
+			next, err = tombstone, c.makeRoom(key, old, tombstone)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	c.put(key, old, next, to.Entries)
+	return to.Async, nil
+}
+
+// next returns the record after the change. old is nil if there is none.
+func (o *Options) next(old *record, c *store.Change) (*record, error) {
+	if err := o.CheckChange(c); err != nil {
+		return nil, err
+	}
+	next := &record{value: []byte{}}
+	if old != nil {
+		*next = *old
+	}
+	if err := store.CheckLength(next.length, len(c.Entries)); err != nil {
+		return nil, err
+	}
+	if c.Value != nil {
+		next.value = c.Value
+	}
+	next.length += int64(len(c.Entries))
+	next.logBytes += int64(store.EntriesSize(c.Entries))
+	if c.Owner != share.Gateway {
+		next.owner = c.Owner
+	}
+	next.evictable, next.tombstone = c.Evictable, nil
+	if c.Evictable {
+		next.tombstone = c.Tombstone
+	}
+	next.expires = time.Now().Add(c.TTL).UnixMilli()
+	if old == nil || next.expires < old.indexed || next.class() != old.class() || next.owner != old.owner {
+		next.indexed = next.expires
+	}
+	return next, nil
+}
+
+// latest returns the record after all changes so far, or nil if there is none.
+func (c *committer) latest(key string) (r *record, err error) {
+	if w := c.pending[key]; w != nil {
+		return w.next, nil
+	}
+	err = c.store.file.view(func(tx *bbolt.Tx) error {
+		r, err = readRecord(tx, key, true)
+		return err
+	})
+	return r, err
+}
+
+// put adds a write to the next batch. A record without an id gets one.
+func (c *committer) put(key string, old, next *record, entries [][]byte) {
+	if old == nil && next == nil {
+		return
+	}
+	c.count(key, old, next)
+	if next != nil && next.id == 0 {
+		c.lastID++
+		next.id = c.lastID
+	}
+	b := c.next
+	b.bytes += len(key) + store.EntriesSize(entries) + recordOverhead
+	if next != nil {
+		b.bytes += len(next.value)
+	}
+	w := c.pending[key]
+	if w != nil && w.batch == b && w.next != nil && next != nil && w.next.id == next.id {
+		w.next, w.entries = next, append(w.entries, entries...) // one write instead of two
+		return
+	}
+	w = &write{key: key, batch: b, old: old, next: next, entries: slices.Clip(entries)}
+	c.pending[key] = w
+	b.writes = append(b.writes, w)
+}
+
+// count adds a change of a record to use.
+func (c *committer) count(key string, old, next *record) {
+	differences := make(ownerSums, 1)
+	differences.add(len(key), old, -1)
+	differences.add(len(key), next, +1)
+	c.store.use.add(differences, +1)
+	for owner, s := range differences {
+		sum := c.next.changed[owner]
+		c.next.changed[owner] = sums{sum.records + s.records, sum.bytes + s.bytes, sum.evictable + s.evictable, sum.shrinkable + s.shrinkable}
+	}
+}
+
+// makeRoom evicts records until there is room for next in place of old. It first removes expired records, then evictable
+// ones of the owner that use.yields returns, in the order of their expiry. The error is store.ErrShare or
+// store.ErrFull if that owner has none left.
+func (c *committer) makeRoom(key string, old, next *record) error {
+	u, options := &c.store.use, &c.store.options
+	v, err := u.yields(key, old, next)
+	if v.number == 0 && err == nil {
+		return nil
+	}
+	if next.size(len(key)) > options.MaxBytes {
+		return store.ErrFull
+	}
+	_, err = c.replaceAll(key, removeExpired, func(tx *bbolt.Tx) []string {
+		due, _ := expired(tx, time.Now().UnixMilli(), []byte{classDurable})
+		return due
+	})
+	for err == nil {
+		if v, err = u.yields(key, old, next); v.number == 0 || err != nil {
+			return err
+		}
+		// If the time in the index is too early, the record is indexed anew before it is evicted.
+		evict := func(r *record) (*record, bool) { return r.evicted(), r.expired() || r.indexed == r.expires }
+		var evicted int
+		evicted, err = c.replaceAll(key, evict, func(tx *bbolt.Tx) []string {
+			return oldest(tx, v.owner, v.class, v.number+1) // one more, because key may be among them
+		})
+		if err == nil && evicted == 0 {
+			return store.ErrFull
+		}
+	}
+	return err
+}
+
+// removeExpired is a function for replace.
+func removeExpired(old *record) (next *record, change bool) { return nil, old.expired() }
+
+// replaceAll replaces the records that find returns, except one. It commits earlier changes first, because find reads the file.
+func (c *committer) replaceAll(except string, by func(*record) (next *record, change bool), find func(*bbolt.Tx) []string) (changed int, err error) {
+	if err := c.flush(); err != nil {
+		return 0, err
+	}
+	var keys []string
+	err = c.store.file.view(func(tx *bbolt.Tx) error {
+		keys = find(tx)
+		return nil
+	})
+	for _, key := range keys {
+		if key != except {
+			c.replace(key, by)
+		}
+	}
+	return len(c.next.writes), err
+}
+
+// replace replaces a record as the function by says; a nil next removes the record. If change is false,
+// it corrects the time of the record in the expiry index. It reports and skips a damaged record.
+func (c *committer) replace(key string, by func(*record) (next *record, change bool)) {
+	old, err := c.latest(key)
+	if err != nil {
+		c.store.options.Failed(err)
+	}
+	if old == nil {
+		return
+	}
+	next, change := by(old)
+	if !change {
+		if old.indexed == old.expires {
+			return
+		}
+		indexed := *old
+		indexed.indexed = indexed.expires
+		next = &indexed
+	}
+	c.put(key, old, next, nil)
+}
