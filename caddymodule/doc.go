@@ -23,7 +23,8 @@
 //	archive     the section that sends the audit to files and webhooks
 //	mcpservers  the option mcp_server, and what answers the calls of such tools
 //	app/credential/exchange, inspectors, embeddings, sigv4: guest modules
-//	hosted      runs the agents of oagent on this server
+//	hosted      the part of oagent that runs agents on this server
+//	chat        the part of oagent with guardrails on traffic to a model API
 //	commands    `caddy tools`, `caddy agents`, and what all commands share
 //	stdio       `caddy mcp`: a toolset on standard input and output
 //	internal    what several of these use: kept calls, metrics, agent documents, routes of the site
@@ -31,8 +32,9 @@
 // Imports run from the bottom of the first part to its top: site imports directive, app imports site, stores and bodies, and route
 // imports app. The directives in the second part import route if they serve or see tool calls; auth, login and health do not.
 // They do not import each other. Exceptions: login and connections get the site's host from auth, and the console reads the
-// agents of oagent. Packages in the third part register themselves, and no directive but the console imports one. Only
-// this package links the packages with commands (commands, stdio, ocp/command, oagent/command): a directive alone has none.
+// agents of oagent. Packages in the third part register themselves; hosted and chat import oagent, to whose handler they
+// belong. No directive but the console imports a package of the third part. Only this package links those with commands (commands,
+// stdio, ocp/command, oagent/command): a directive alone has none.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
 // request and hands it to mcpadapter or otcadapter. The adapter calls a tool through a
@@ -51,11 +53,13 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/archive"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/calls"
+	_ "github.com/fairwayhq/fairway/caddymodule/chat"
 	_ "github.com/fairwayhq/fairway/caddymodule/commands"
 	_ "github.com/fairwayhq/fairway/caddymodule/connections"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/embeddings"
 	_ "github.com/fairwayhq/fairway/caddymodule/health"
+	_ "github.com/fairwayhq/fairway/caddymodule/hosted"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/inspectors"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
