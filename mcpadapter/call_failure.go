@@ -88,10 +88,7 @@ const (
 
 // failureMeta returns the members of _meta for a failed call of the site.
 func failureMeta(site *Site, r callResult) []byte {
-	meta := r.contextMeta()
-	if len(meta) > 0 {
-		meta = append(meta, ',')
-	}
+	meta := strictjson.Comma(r.contextMeta())
 	failure := r.Failure
 	meta = append(meta, `"`+metaHTTP+`":{`...)
 	if failure.Status != 0 {

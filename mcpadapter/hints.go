@@ -47,10 +47,7 @@ func appendLocale(dst []byte, locale string) []byte {
 	if locale == "" {
 		return dst
 	}
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return strictjson.AppendString(append(dst, `"`+metaLocale+`":`...), locale)
+	return strictjson.AppendString(append(strictjson.Comma(dst), `"`+metaLocale+`":`...), locale)
 }
 
 // withHints returns a context that adds the client's hints to the headers of the inner request. It

@@ -173,9 +173,7 @@ func (r *opened) appendNativeContents(dst []byte) ([]byte, *protocol.Fault) {
 	count := 0
 	for walk := strictjson.Into(contents); walk.Next(); count++ {
 		item := r.withURI(walk.Value)
-		if count > 0 {
-			dst = append(dst, ',')
-		}
+		dst = strictjson.Comma(dst)
 		var err error
 		if dst, err = r.request.blocks().AppendResourceContents(dst, item); err != nil {
 			return dst, unreadable(r.Target.URI, "the API returned invalid contents[%d]: %v", count, err)

@@ -69,10 +69,7 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 	dst = append(dst, `,"parameters":{`...)
 	input, _ := schema.Parse(t.Definition.InputSchema)
 	for i := range t.Definition.Arguments {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = t.Definition.Arguments[i].appendDefinition(dst, input)
+		dst = t.Definition.Arguments[i].appendDefinition(strictjson.Comma(dst), input)
 	}
 	dst = append(dst, `},"response_schema":`...)
 	output, _ := schema.Parse(t.Output.Schema)
@@ -130,10 +127,8 @@ func (a *Argument) mainType() string {
 // name.
 func appendSecurity(dst []byte, alternatives []SecurityRequirement) []byte {
 	dst = append(dst, '[')
-	for i, requirement := range alternatives {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, requirement := range alternatives {
+		dst = strictjson.Comma(dst)
 		var object strictjson.ObjectBuilder
 		for _, scheme := range slices.Sorted(maps.Keys(requirement)) {
 			object.Add(scheme, strictjson.AppendStrings(nil, requirement[scheme]))

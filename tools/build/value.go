@@ -84,9 +84,7 @@ func ReplaceTexts(value jsontext.Value, replace func(text string) (string, error
 func replaceInside(value jsontext.Value, replace func(text string) (string, error)) (jsontext.Value, error) {
 	changed := []byte{byte(value.Kind())}
 	for walk := strictjson.Into(value); walk.Next(); {
-		if len(changed) > 1 {
-			changed = append(changed, ',')
-		}
+		changed = strictjson.Comma(changed)
 		if value.Kind() == '{' {
 			changed = append(append(changed, walk.Name...), ':')
 		}

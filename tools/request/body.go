@@ -231,11 +231,8 @@ func (e *Encoder) AppendValue(dst []byte, value jsontext.Value) (body []byte, co
 // appendJSON writes the members as an object without parsing their values.
 func appendJSON(dst []byte, members []strictjson.Member) []byte {
 	dst = append(dst, '{')
-	for i, m := range members {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strictjson.AppendString(dst, m.Name)
+	for _, m := range members {
+		dst = strictjson.AppendString(strictjson.Comma(dst), m.Name)
 		dst = append(dst, ':')
 		dst = append(dst, m.Value...)
 	}

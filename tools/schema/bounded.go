@@ -114,7 +114,7 @@ func (p *printer) stub(h *hole) {
 		p.dst = append(p.dst, ']')
 	case members:
 		if types := Types(h.to.place); isTelling(types) {
-			p.dst = appendComma(p.dst)
+			p.dst = strictjson.Comma(p.dst)
 			p.dst = appendTypes(append(p.dst, `"type":`...), types)
 		}
 	}
@@ -130,10 +130,7 @@ func appendStub(dst []byte, p openapi.Place, name, mark string) []byte {
 		dst = appendTypes(append(dst, `"type":`...), types)
 	}
 	if name != "" {
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"description":"`...)
+		dst = append(strictjson.Comma(dst), `"description":"`...)
 		dst = append(dst, name...)
 		dst = append(dst, ` (details left out)"`...)
 	}

@@ -123,11 +123,8 @@ func (s Revisions) String() string {
 // AppendTo appends the names as a JSON array.
 func (s Revisions) AppendTo(dst []byte) []byte {
 	dst = append(dst, '[')
-	for i, v := range s {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), v.String()...), '"')
+	for _, v := range s {
+		dst = append(append(append(strictjson.Comma(dst), '"'), v.String()...), '"')
 	}
 	return append(dst, ']')
 }
