@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -32,10 +33,7 @@ func localeOf(l *library.Library, meta jsontext.Value) string {
 	if !l.HasLocales() || meta == nil {
 		return ""
 	}
-	wanted := strictjson.Text(strictjson.MemberOf(meta, metaLocale))
-	if wanted == "" {
-		wanted = strictjson.Text(strictjson.MemberOf(meta, metaLegacyLocale))
-	}
+	wanted := cmp.Or(strictjson.Text(strictjson.MemberOf(meta, metaLocale)), strictjson.Text(strictjson.MemberOf(meta, metaLegacyLocale)))
 	if wanted == "" {
 		return ""
 	}

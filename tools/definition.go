@@ -115,10 +115,8 @@ func (a *Argument) appendDefinition(dst []byte, input *schema.Root) []byte {
 
 // mainType returns the single JSON type that the OCP tool schema requires.
 func (a *Argument) mainType() string {
-	for _, t := range a.types {
-		if t != "null" {
-			return t
-		}
+	if i := slices.IndexFunc(a.types, func(t string) bool { return t != "null" }); i >= 0 {
+		return a.types[i]
 	}
 	return "string"
 }

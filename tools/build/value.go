@@ -33,11 +33,6 @@ func ConvertValue(value jsontext.Value, types []string) (jsontext.Value, error) 
 // placeholder matches the placeholders of Caddy.
 var placeholder = regexp.MustCompile(`\{[^{}\s"]+\}`)
 
-// HasPlaceholder reports whether a string in the value contains a placeholder.
-func HasPlaceholder(value jsontext.Value) bool {
-	return len(Placeholders(value)) > 0
-}
-
 // Placeholders returns the placeholders in the strings of the value, with their braces.
 func Placeholders(value jsontext.Value) (found []string) {
 	_, _ = ReplaceTexts(value, func(text string) (string, error) {

@@ -143,10 +143,7 @@ func (d *Document) recognise(root *Node) (Version, error) {
 // versionOf returns the version that a document names, or 0 if it is not supported, and
 // the text of the version.
 func versionOf(root *Node) (Version, string) {
-	named := root.Get("openapi")
-	if named == nil {
-		named = root.Get("swagger")
-	}
+	named := cmp.Or(root.Get("openapi"), root.Get("swagger"))
 	text := named.Text()
 	if named.Kind() == '0' {
 		text = string(named.Raw())

@@ -301,10 +301,5 @@ func appendAsText(dst []byte, value jsontext.Value) ([]byte, error) {
 }
 
 func isASCII(text []byte) bool {
-	for _, c := range text {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
 }

@@ -38,12 +38,8 @@ func (t *Translator) AppendBounded(dst []byte, place openapi.Place, maxBytes int
 // mayRefuseForStubs reports whether a schema has keywords that reject more if a subschema
 // accepts more.
 func mayRefuseForStubs(text []byte) bool {
-	for _, keyword := range [...]string{`"oneOf"`, `"not"`, `"if"`, `"contains"`, `"unevaluated`} {
-		if bytes.Contains(text, []byte(keyword)) {
-			return true
-		}
-	}
-	return false
+	keywords := []string{`"oneOf"`, `"not"`, `"if"`, `"contains"`, `"unevaluated`}
+	return slices.ContainsFunc(keywords, func(keyword string) bool { return bytes.Contains(text, []byte(keyword)) })
 }
 
 // bounded returns the schema at place with those targets of its references for which there is room. The mark is
@@ -95,11 +91,6 @@ func (t *Translator) admit(l layout, room int, roots ...*component) {
 	for _, c := range seen.queue {
 		c.round = 0
 	}
-}
-
-// stubSize returns the maximum size of a stub for c, in bytes.
-func (c *component) stubSize() int {
-	return stubBytes + len(c.name)
 }
 
 // stub appends the replacement for a reference to a component that does not fit.

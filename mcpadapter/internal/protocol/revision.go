@@ -94,10 +94,8 @@ func (s Revisions) Of(name string) Revision {
 
 // NewestStateful returns the newest revision with initialize, or Unknown.
 func (s Revisions) NewestStateful() Revision {
-	for _, v := range s {
-		if !v.Stateless() {
-			return v
-		}
+	if i := slices.IndexFunc(s, func(v Revision) bool { return !v.Stateless() }); i >= 0 {
+		return s[i]
 	}
 	return Unknown
 }
