@@ -19,7 +19,6 @@ package openapi
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -90,11 +89,10 @@ func read(data []byte, options Options) (*Document, error) {
 // newFiles returns the files of a document, of which only the first has been read, and
 // the directory that this file's relative $refs start from.
 func newFiles(data []byte, options Options) (fs *files, dir string, err error) {
-	sum := sha256.Sum256(data)
 	fs = &files{
 		limits: options.Limits.orDefaults(),
 		opened: make(map[string]*opened),
-		hashes: []string{hex.EncodeToString(sum[:])},
+		hashes: []string{fmt.Sprintf("%x", sha256.Sum256(data))},
 		size:   len(data),
 	}
 	local := isPath(options.Location)
