@@ -16,13 +16,14 @@
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced
 //	hosted      runs the agents of oagent on this server
+//	chat        guardrails of agents on traffic to a model API
 //	internal    what several of these use: the kept calls, metrics, agent documents, routes of the site
 //	sigv4       a transport of reverse_proxy that signs requests to AWS
 //	console     pages about tools, calls, agents and reviews
 //
 // Imports run from the bottom of this list to the top: app imports directive, route imports app, and each directive
 // imports route. The packages of the directives do not import each other. Exceptions: login and connections get the
-// site's host from auth, stdio runs the handler of mcp, and oagent runs hosted. Only this package links the packages
+// site's host from auth, stdio runs the handler of mcp, and hosted and chat are parts of the handler of oagent. Only this package links the packages
 // with commands (commands, stdio, ocp/command, oagent/command): a directive alone has none.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
@@ -42,11 +43,13 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/archive"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/calls"
+	_ "github.com/fairwayhq/fairway/caddymodule/chat"
 	_ "github.com/fairwayhq/fairway/caddymodule/commands"
 	_ "github.com/fairwayhq/fairway/caddymodule/connections"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/embeddings"
 	_ "github.com/fairwayhq/fairway/caddymodule/health"
+	_ "github.com/fairwayhq/fairway/caddymodule/hosted"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/inspectors"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"

@@ -52,7 +52,7 @@ var limits = map[string][]string{
 	"pending reviews":               {"oagent/review.MaxOpen", "oagent/review.MaxPending"},
 	"hosted runs that a node":       {"oagent/hosted/run.workerMemory", "oagent/hosted/run.minWorkers", "oagent/hosted/run.maxWorkers"},
 	"hosted runs in progress":       {"oagent/hosted/run.runsPerWorker"},
-	"model request, model response": {"caddymodule/oagent/internal/chat.DefaultMaxInput", "caddymodule/oagent/internal/chat.DefaultMaxOutput"},
+	"model request, model response": {"caddymodule/chat.DefaultMaxInput", "caddymodule/chat.DefaultMaxOutput"},
 	"embedded store":                {"store/embedded.DefaultMaxRecords", "store/embedded.DefaultMaxBytes"},
 }
 

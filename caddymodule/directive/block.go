@@ -203,6 +203,14 @@ func (b *Block) Once() error {
 	return nil
 }
 
+// Single reads a subdirective with a block that may be given once.
+func (b *Block) Single(read func(*Block) error) error {
+	if b.Once() != nil {
+		return b.Errf("%[1]s is given twice: put all options into one %[1]s", b.Val())
+	}
+	return read(b)
+}
+
 // Text reads the only argument of a subdirective that may be given once.
 func (b *Block) Text(to *string) error {
 	if err := b.Once(); err != nil {

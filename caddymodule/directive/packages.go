@@ -12,6 +12,10 @@ var packages = map[string]map[string]string{
 		"toolset": "app", "toolsets": "app", "caller_metrics": "app", "store": "stores", "max_bodies": "bodies",
 		"calls": "calls", "audit": "archive", "evict_refused_engagements": "oagent",
 	},
+	"oagent": {
+		"chat": "chat", "model": "hosted", "models": "hosted", "limits": "hosted", "agent_limits": "hosted", "budget": "hosted", "budgets": "hosted",
+		"prices": "hosted", "workers": "hosted", "accept": "hosted", "remote_agents": "hosted",
+	},
 	"agents.credentials": {"oauth": "app/credential/exchange", "user": "connections"},
 	"agents.inspectors":  {"secrets": "inspectors", "pii": "inspectors", "webhook": "inspectors", "presidio": "inspectors", "moderation": "inspectors"},
 	"agents.stores":      {"redis": "stores/redis", "postgres": "stores/postgres"},

@@ -9,10 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/registry"
 	"github.com/fairwayhq/fairway/store"
@@ -29,6 +33,61 @@ var (
 	// ErrNotLoaded means that the tools of the site are not known yet.
 	ErrNotLoaded = errors.New("the tools of the site are not loaded yet")
 )
+
+func init() { guard.RegisterPart(func() guard.Part { return new(acceptance) }) }
+
+// acceptance is the part of the handler oagent with the option accept.
+type acceptance struct {
+	// Accepts agent documents over HTTP. Default: all documents are from files.
+	Accept *AcceptConfig `json:"accept,omitempty"`
+
+	service *AcceptService // nil without Accept
+}
+
+// Options implements guard.Part.
+func (p *acceptance) Options(b *directive.Block) directive.Options {
+	return directive.Options{"accept": func() error {
+		return b.Single(func(b *directive.Block) (err error) {
+			p.Accept, err = unmarshalAccept(b)
+			return err
+		})
+	}}
+}
+
+// Provision implements guard.Part.
+func (p *acceptance) Provision(ctx caddy.Context, o *guard.Handler) error {
+	if p.Accept == nil {
+		return nil
+	}
+	if err := p.Accept.Validate(o.Serve, func(identity string) bool { return o.Identities[identity] != nil }); err != nil {
+		return err
+	}
+	a, err := site.SectionOf[*app.App](ctx)
+	if err != nil {
+		return err
+	}
+	p.service = NewAcceptService(AcceptOptions{
+		Config: p.Accept, Logger: ctx.Logger(), Realm: realmOf(ctx, a, o.Serve), OpenStore: a.OpenStore,
+		Set: func() *agentset.Set { return o.Loader.Current() }, Check: o.CheckAgent, Replace: o.Accept,
+	})
+	o.Acceptor = p.service
+	return nil
+}
+
+// Start implements site.Starter.
+func (p *acceptance) Start() error {
+	if p.service != nil {
+		p.service.Start()
+	}
+	return nil
+}
+
+// Stop implements site.Stopper.
+func (p *acceptance) Stop() {
+	if p.service != nil {
+		p.service.Stop()
+	}
+}
 
 // AcceptOptions are what an AcceptService needs of the oagent handler.
 type AcceptOptions struct {
@@ -109,7 +168,7 @@ func (s *AcceptService) Stop() {
 // Permits reports whether the user may send and delete documents.
 func (s *AcceptService) Permits(user string) bool { return slices.Contains(s.options.Config.By, user) }
 
-// Permit returns an error if the agent uses something that is not in the allow-list.
+// Permit implements guard.Acceptor.
 func (s *AcceptService) Permit(a *oagent.Agent, names *agentset.Names) error {
 	return s.policy.Check(a, names)
 }
@@ -251,7 +310,7 @@ func (c *AcceptConfig) Validate(serve string, known func(identity string) bool) 
 	return nil
 }
 
-// UnmarshalAccept parses the subdirective accept at the current token. Syntax:
+// unmarshalAccept parses the subdirective accept at the current token. Syntax:
 //
 //	accept [<path>] {
 //		by           <users...>
@@ -260,7 +319,7 @@ func (c *AcceptConfig) Validate(serve string, known func(identity string) bool) 
 //	}
 //
 // where all of them may be repeated.
-func UnmarshalAccept(outer *directive.Block) (*AcceptConfig, error) {
+func unmarshalAccept(outer *directive.Block) (*AcceptConfig, error) {
 	c := new(AcceptConfig)
 	if outer.NextArg() {
 		c.Path = outer.Val()

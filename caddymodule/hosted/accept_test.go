@@ -33,7 +33,7 @@ func TestUnmarshalAccept(t *testing.T) {
 	} {
 		d := caddyfile.NewTestDispenser(text)
 		d.Next()
-		c, err := UnmarshalAccept(directive.NewBlock(d))
+		c, err := unmarshalAccept(directive.NewBlock(d))
 		if !strings.HasPrefix(want, "{") {
 			if err == nil || !testkit.ContainsAll(err.Error(), want) {
 				t.Errorf("%q: error %v, want %q", text, err, want)

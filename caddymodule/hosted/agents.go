@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -46,7 +50,7 @@ type agentCall struct {
 
 // callAgent makes a call of an agent, or finds the run that an earlier attempt has started.
 func (h agentTools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
-	guard, err := h.options.Guard(ctx)
+	opened, err := h.options.Handler.OpenGuard(ctx)
 	if err != nil {
 		return failed(err)
 	}
@@ -54,7 +58,7 @@ func (h agentTools) callAgent(ctx context.Context, set *agentset.Set, i *run.Inv
 	if err != nil {
 		return failed(err)
 	}
-	a := agentCall{tools: h, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
+	a := agentCall{tools: h, i: i, agent: c.agent, guard: opened, runner: runner, call: oagent.Call{
 		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, Turn: i.Turn, Uncertain: i.Uncertain,
 	}}
 	if i.Uncertain { // the call was made, and its result is held for a review
@@ -74,11 +78,11 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	began := time.Now()
 	ticket, err := a.guard.Begin(ctx, a.call)
 	if err != nil {
-		a.tools.decided(ctx, &Decision{Invocation: a.i, Err: err, Took: time.Since(began)})
+		a.tools.decided(ctx, a.i, &guard.AgentCall{Err: err, Took: time.Since(began)})
 		return refused(err)
 	}
 	if held := ticket.Replayed; held != nil {
-		a.tools.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Status: held.Status, Note: "the result was released", Took: time.Since(began)})
+		a.tools.decided(ctx, a.i, &guard.AgentCall{Ticket: ticket, Status: held.Status, Note: "the result was released", Took: time.Since(began)})
 		return run.Result{Outputs: held.Outputs, IsError: held.Status >= http.StatusBadRequest}
 	}
 	input := strictjson.Text(strictjson.MemberOf(a.i.Inputs, "input"))
@@ -97,7 +101,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	if err != nil {
 		a.tools.shared().sessions.remove(id, 0)
 		ticket.Abort(ctx, "the agent was not started")
-		a.tools.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Note: "the agent was not started", Took: time.Since(began)})
+		a.tools.decided(ctx, a.i, &guard.AgentCall{Ticket: ticket, Note: "the agent was not started", Took: time.Since(began)})
 		return run.Notice("the agent was not started: " + err.Error())
 	}
 	return run.Result{Wait: &run.Wait{Kind: run.WaitTask, ID: id}}
@@ -114,7 +118,7 @@ func (a *agentCall) result(ctx context.Context, st *run.State) run.Result {
 	}
 	outputs, status := a.outputs(ctx, st)
 	err = ticket.Finish(ctx, outputs, status)
-	a.tools.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Err: err, Status: status, Took: st.Changed.Sub(st.Started)})
+	a.tools.decided(ctx, a.i, &guard.AgentCall{Ticket: ticket, Err: err, Status: status, Took: st.Changed.Sub(st.Started)})
 	if err != nil {
 		return refused(err)
 	}
@@ -156,34 +160,22 @@ func refused(err error) run.Result {
 	return failed(err)
 }
 
-// Decision is a decision of the Guard about a call of another agent. Calls of tools pass the oagent
-// handler, which logs the decisions about them itself.
-type Decision struct {
-	*run.Invocation
-	Ticket *oagent.Ticket // nil if it is not known
-	Err    error          // of the Guard; nil if the call was allowed
-	Status int            // HTTP status of the result; 0 if there is none
-	Note   string         // why an allowed call has no result
-	Took   time.Duration
-}
-
-// decided reports a decision.
-func (h agentTools) decided(ctx context.Context, d *Decision) {
-	if h.options.Decided != nil {
-		h.options.Decided(ctx, d)
-	}
+// decided logs a decision about a call.
+func (h agentTools) decided(ctx context.Context, i *run.Invocation, d *guard.AgentCall) {
+	d.Binding, d.Name, d.Inputs = i.Binding, i.Name, i.Inputs
+	h.options.Handler.LogAgentCall(ctx, d)
 }
 
 // logAgentCall makes a call of an agent by another one, and records it in the log of recent calls. A call
 // that waits, for example for the run of the called agent, is recorded when it has ended. Calls of tools
 // are recorded by their route.Caller.
 func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capability, do func() run.Result) run.Result {
-	recorder := h.options.Calls.Active()
+	recorder := route.CallsOf(h.options.App).Active()
 	if recorder == nil {
 		return do()
 	}
 	call := keptcall.Call{
-		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: Protocol, Tool: c.Reference.String(),
+		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: guard.ProtocolHosted, Tool: c.Reference.String(),
 		User: i.User.ID, Agent: i.Agent.Name, Engagement: i.Engagement,
 	}
 	if i.Waited != nil && i.Waited.Kind == run.WaitTask { // an earlier attempt has started the called agent
@@ -219,11 +211,26 @@ func (h agentTools) startOf(ctx context.Context, id string) (started time.Time) 
 	return started
 }
 
-// Review starts the run in which an agent decides a review, and returns its state. If it was started
-// before, Review returns its state. The agent is called without the identity of the user. The error
-// may be run.ErrTooDeep.
-func (h *Host) Review(ctx context.Context, agent *oagent.Agent, r *review.Review, input string) (*run.State, error) {
-	runner, err := h.Runner(ctx)
+// Review implements guard.Host. The agent is called without the identity of the user.
+func (h guardHost) Review(ctx context.Context, agent *oagent.Agent, r *review.Review, inputs ...string) (undecided string, err error) {
+	fits := slices.IndexFunc(inputs, func(input string) bool { return len(input) <= run.MaxInput })
+	if fits < 0 {
+		return "the call is too large for the agent to read", nil
+	}
+	switch st, err := h.startReview(ctx, agent, r, inputs[fits]); {
+	case errors.Is(err, run.ErrTooDeep):
+		return err.Error(), nil
+	case err != nil:
+		return "", err
+	case st.Status.IsFinal():
+		return reviewers.EndedUndecided, nil
+	}
+	return "", nil
+}
+
+// startReview starts the run of a review, and returns its state. If it was started before, it returns its state.
+func (h guardHost) startReview(ctx context.Context, agent *oagent.Agent, r *review.Review, input string) (*run.State, error) {
+	runner, err := h.host.Runner(ctx)
 	if err != nil {
 		return nil, err
 	}

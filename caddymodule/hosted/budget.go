@@ -51,8 +51,8 @@ func (b *Budget) check() error {
 	return nil
 }
 
-// CheckBudgets returns an error for invalid budgets or prices, or for two of the same.
-func CheckBudgets(all []Budget, prices []Price) error {
+// checkBudgets returns an error for invalid budgets or prices, or for two of the same.
+func checkBudgets(all []Budget, prices []Price) error {
 	seen := make(map[Budget]bool)
 	for _, b := range all {
 		if err := b.check(); err != nil {
@@ -102,7 +102,7 @@ func budgetsOf(all []Budget, of *run.Assignment) (apply []run.Budget) {
 	return apply
 }
 
-// UnmarshalBudgets parses the option budget at the current token of b. Syntax:
+// unmarshalBudgets parses the option budget at the current token of b. Syntax:
 //
 //	budget {
 //		user  [<id>]   <tokens> | cost <amount>
@@ -110,9 +110,9 @@ func budgetsOf(all []Budget, of *run.Assignment) (apply []run.Budget) {
 //		agent [<name>] <tokens> | cost <amount>
 //		total <tokens> | cost <amount>
 //	}
-func UnmarshalBudgets(outer *directive.Block) (all []Budget, err error) {
+func (c *Config) unmarshalBudgets(outer *directive.Block) error {
 	if outer.NextArg() {
-		return nil, outer.ArgErr()
+		return outer.ArgErr()
 	}
 	b := directive.NewBlock(outer.Dispenser)
 	read := func() error {
@@ -135,12 +135,11 @@ func UnmarshalBudgets(outer *directive.Block) (all []Budget, err error) {
 			return b.ArgErr()
 		}
 		budget.Name = strings.Join(names, "")
-		all = append(all, budget)
+		c.Budgets = append(c.Budgets, budget)
 		if err := budget.check(); err != nil {
 			return b.WrapErr(err)
 		}
 		return nil
 	}
-	err = b.Read("budget", directive.Options{ofUser: read, ofGroup: read, ofAgent: read, ofTotal: read})
-	return all, err
+	return b.Read("budget", directive.Options{ofUser: read, ofGroup: read, ofAgent: read, ofTotal: read})
 }

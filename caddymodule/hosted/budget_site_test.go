@@ -57,13 +57,13 @@ func TestBudget_rejects_bad_configurations(t *testing.T) {
 		}
 	}
 	twice := []config.Budget{{Of: "user", Name: "ada", Tokens: 5}, {Of: "user", Name: "ada", Tokens: 6}}
-	if err := config.CheckBudgets(twice, nil); err == nil || !strings.Contains(err.Error(), "twice") {
+	if err := (&config.Config{Budgets: twice}).Validate(); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("two budgets of a user: %v", err)
 	}
-	if err := config.CheckBudgets([]config.Budget{{Of: "total", Cost: 5}}, nil); err == nil || !strings.Contains(err.Error(), "prices") {
+	if err := (&config.Config{Budgets: []config.Budget{{Of: "total", Cost: 5}}}).Validate(); err == nil || !strings.Contains(err.Error(), "prices") {
 		t.Errorf("a cost without prices: %v", err)
 	}
-	if err := config.CheckBudgets(nil, []config.Price{{Model: "m", Input: -1}}); err == nil || !strings.Contains(err.Error(), "price") {
+	if err := (&config.Config{Prices: []config.Price{{Model: "m", Input: -1}}}).Validate(); err == nil || !strings.Contains(err.Error(), "price") {
 		t.Errorf("a negative price: %v", err)
 	}
 }

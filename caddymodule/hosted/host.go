@@ -15,17 +15,14 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
-	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
 )
@@ -36,51 +33,23 @@ const (
 	replyTime = time.Second      // of the grace period, for the responses to calls of agents that have not ended
 )
 
-// Options configure a Host.
+// Options are what a Host needs of its handler and of the site.
 type Options struct {
-	App    *app.App
-	Site   site.Site
-	Server *caddyhttp.Server
-	Chain  *siteroutes.CallChain // that tool calls pass
-	Logger *zap.Logger
+	*Config
+	Handler *guard.Handler
+	App     *app.App
+	Site    site.Site
+	Server  *caddyhttp.Server
+	Chain   *siteroutes.CallChain // that tool calls pass
+	Logger  *zap.Logger
+
+	Model      *Models
+	Remote     *remote.Client            // nil if no agents of other servers may be called
+	Guardrails *agentset.GuardrailCaller // calls the tools of guardrails
 
 	// Realm returns the name that separates the runs of the handlers that share a store. It is the same
 	// after a reload and on other nodes. It is called when all handlers are provisioned.
 	Realm func() string
-
-	// Set returns the agents of the handler. The request and the handlers after it are for
-	// documents that the site itself serves.
-	Set func(r *http.Request, next caddyhttp.Handler) *agentset.Set
-	// Toolsets are the toolsets whose API is the site's.
-	Toolsets []*app.Toolset
-	// Guard returns the Guard that keeps the Engagements.
-	Guard func(context.Context) (*oagent.Guard, error)
-	// Guardrails calls the tools of guardrails.
-	Guardrails *agentset.GuardrailCaller
-	// Remote calls agents of other servers; nil if none may be called.
-	Remote *remote.Client
-	// StaticIdentity returns a function that adds the credentials of a static_identity.
-	StaticIdentity func(name string) func(*http.Request) error
-	// Model returns the model of an agent.
-	Model func(agent *oagent.Agent) (model.Model, error)
-	// Originals encrypts arguments that need a review; nil if none can be reviewed.
-	Originals *review.Originals
-	// Decided is called with each decision of the Guard about a call of another agent. It may be nil.
-	Decided func(context.Context, *Decision)
-	// Decide records the decision of the run of an agent that reviews, see run.Options.Decide.
-	Decide func(ctx context.Context, st *run.State, decision, comment string) error
-	// Notices returns the options for the notices about runs; nil for none.
-	Notices func() *run.NoticeOptions
-	// Calls has what records the calls of agents.
-	Calls keptcall.Source
-	// Spans makes the spans of runs.
-	Spans *calltrace.Source
-
-	Limits      run.Limits
-	AgentLimits map[string]run.Limits // of single agents
-	Budgets     []Budget
-	Workers     int           // see run.Options; 0 means the default
-	TTL         time.Duration // of a run after its last change; 0 means the default
 
 	// Grace returns how long requests may go on when the server stops; 0 means that there is no limit.
 	Grace func() time.Duration
@@ -93,7 +62,7 @@ type Options struct {
 type Host struct {
 	options   Options
 	shared    func() *shared // with the Hosts of other configurations
-	endpoints endpoints
+	endpoints callEndpoints
 	calls     caddyhttp.Handler // that tool calls pass; set by Open
 	documents caddyhttp.Handler // that requests for documents of the site pass; set by Open
 	open      chan struct{}     // closed by Open
@@ -191,6 +160,9 @@ func (h *Host) Close() {
 func (h *Host) Release() {
 	h.endServing()
 	h.endWaiting()
+	if h.options.Remote != nil {
+		h.options.Remote.Close()
+	}
 	h.shared() // the first call acquires it, and there may have been none
 	releaseShared(h.options.Realm())
 }
@@ -227,7 +199,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		}
 		return nil, errClosed
 	}
-	guard, err := h.options.Guard(ctx)
+	opened, err := h.options.Handler.OpenGuard(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -237,12 +209,12 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Process: lease.ProcessOf(st), Realm: h.options.Realm(), Queue: queueOf(st, h.options.Realm()),
-		Guard: guard, Agent: h.agent, Model: h.options.Model, Tools: agentTools{h}, Groups: groupsOf,
+		Guard: opened, Agent: h.agent, Model: h.options.Model.Of, Tools: agentTools{h}, Groups: groupsOf,
 
-		Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Workers: h.options.Workers, TTL: h.options.TTL,
+		Limits: h.options.Limits.Run(), AgentLimits: runLimits(h.options.AgentLimits), Workers: h.options.Workers, TTL: time.Duration(h.options.Handler.EngagementTTL),
 		Budgets: budgetsFor(h.options.Budgets), BudgetChecked: budgetMetrics(h.options.Budgets).checked,
 
-		Warn: h.warn, Report: h.report, Trace: h.trace, Notices: h.options.Notices(), Decide: h.options.Decide,
+		Warn: h.warn, Report: h.report, Trace: h.trace, Notices: h.notices(), Decide: h.decide,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext,
 	})
 	if err == nil {
@@ -261,7 +233,7 @@ func queueOf(st store.Store, realm string) store.Queue {
 
 // trace starts the span of the work on a run, below the request that started the run.
 func (h *Host) trace(ctx context.Context, st *run.State) (context.Context, func(*run.State)) {
-	ctx, span := h.options.Spans.BeginRun(ctx, readOrigin(st.Origin).Trace, st.Agent, st.ID)
+	ctx, span := guard.Spans().BeginRun(ctx, readOrigin(st.Origin).Trace, st.Agent, st.ID)
 	return ctx, func(st *run.State) {
 		failed := ""
 		if st.Ending != nil {
@@ -287,18 +259,20 @@ func (h *Host) warn(u share.Usage) {
 
 // agent returns the agent with that name, or nil if the handler has none.
 func (h *Host) agent(name string) *oagent.Agent {
-	if a := h.options.Set(nil, nil).Agents[name]; a != nil {
+	if a := h.options.Handler.Loader.Current().Agents[name]; a != nil {
 		return a.Agent
 	}
 	return nil
 }
 
-// Runs reports whether the Host runs an agent. A nil Host runs none.
+// decide records the decision of a run about a review, see run.Options.Decide.
+func (h *Host) decide(ctx context.Context, st *run.State, decision, comment string) error {
+	return h.options.Handler.Reviewing.DecideRun(ctx, st.Agent, st.Review, decision, comment)
+}
+
+// Runs reports whether the Host runs an agent.
 func (h *Host) Runs(agent *oagent.Agent) bool {
-	if h == nil {
-		return false
-	}
-	_, err := h.options.Model(agent)
+	_, err := h.options.Model.Of(agent)
 	return err == nil
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRunner_waits_for_Open(t *testing.T) {
-	h := New(Options{Realm: func() string { return t.Name() }})
+	h := New(Options{Config: new(Config), Realm: func() string { return t.Name() }})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := h.Runner(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -39,7 +39,7 @@ func TestRunner_after_Close(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := func() (*Host, *run.Runner) {
-		h := New(Options{Realm: t.Name})
+		h := New(Options{Config: new(Config), Realm: t.Name})
 		t.Cleanup(h.Release)
 		runner, err := run.NewRunner(run.Options{
 			Store: st, Guard: guard, Tools: agentTools{h}, Agent: func(string) *oagent.Agent { return nil },
@@ -55,7 +55,7 @@ func TestRunner_after_Close(t *testing.T) {
 	}
 	first, own := opened()
 	second, next := opened()
-	unopened := New(Options{Realm: t.Name})
+	unopened := New(Options{Config: new(Config), Realm: t.Name})
 	t.Cleanup(unopened.Release)
 	close(unopened.open)
 	if r, err := first.Runner(t.Context()); r != own || err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/tools/inspect"
 )
@@ -128,7 +129,7 @@ func (i *inspectedModel) inspect(ctx context.Context, phase inspect.Phase, r *mo
 	if err != nil {
 		return 0, false, errOtherForm
 	}
-	passed, labels, err := i.chain.Inspect(ctx, inspect.Message{Phase: phase, Body: body, JSON: true, Protocol: Protocol, Agent: r.Agent, User: r.User})
+	passed, labels, err := i.chain.Inspect(ctx, inspect.Message{Phase: phase, Body: body, JSON: true, Protocol: guard.ProtocolHosted, Agent: r.Agent, User: r.User})
 	fields := []zap.Field{zap.String("agent", r.Agent), zap.String("phase", string(phase))}
 	if rejection, ok := errors.AsType[*inspect.RejectedError](err); ok {
 		i.logger.Warn("an inspector rejected what a model gets or generates", append(fields, zap.String("inspector", rejection.Inspector),

@@ -45,7 +45,7 @@ func (l *Limits) Check() error {
 		directive.NotNegative("limits: context", int64(l.Context)), directive.NotNegative("limits: time", int64(l.Time)))
 }
 
-// UnmarshalLimits parses the block of the option limits. Syntax:
+// unmarshalLimits parses the block of the option limits. Syntax:
 //
 //	limits [<agents...>] {
 //		turns     <number>
@@ -55,7 +55,7 @@ func (l *Limits) Check() error {
 //		ask_user  on | off
 //		summarize on | off
 //	}
-func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
+func unmarshalLimits(outer *directive.Block) (*Limits, error) {
 	l := new(Limits)
 	b := directive.NewBlock(outer.Dispenser)
 	return l, b.Read("limits", directive.Options{
@@ -72,11 +72,36 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	})
 }
 
-// AgentLimits returns the limits of single agents for the Runner.
-func AgentLimits(of map[string]*Limits) map[string]run.Limits {
+// runLimits returns the limits of single agents for the Runner.
+func runLimits(of map[string]*Limits) map[string]run.Limits {
 	all := make(map[string]run.Limits, len(of))
 	for agent, l := range of {
 		all[agent] = l.Run()
 	}
 	return all
+}
+
+// unmarshalLimits parses limits of single agents, or those of all others.
+func (c *Config) unmarshalLimits(b *directive.Block) error {
+	agents := b.RemainingArgs()
+	if len(agents) == 0 && c.Limits != nil {
+		return b.Err("limits is given twice: put all options into one limits")
+	}
+	for _, agent := range agents {
+		if c.AgentLimits[agent] != nil {
+			return b.Errf("limits of agent %s are given twice", agent)
+		}
+	}
+	l, err := unmarshalLimits(b)
+	if len(agents) == 0 {
+		c.Limits = l
+		return err
+	}
+	if c.AgentLimits == nil {
+		c.AgentLimits = make(map[string]*Limits)
+	}
+	for _, agent := range agents {
+		c.AgentLimits[agent] = l
+	}
+	return err
 }

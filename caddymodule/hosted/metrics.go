@@ -35,8 +35,8 @@ var (
 	budgetLimit = directive.Gauge("agent_budget_limit", "The limit of such a budget.", "of", "name", "unit")
 )
 
-// RegisterMetrics registers the collectors.
-func RegisterMetrics(registry prometheus.Registerer) error {
+// registerMetrics registers the collectors.
+func registerMetrics(registry prometheus.Registerer) error {
 	return directive.RegisterMetrics(registry, processMetrics, budgetRefusals, budgetSpent, budgetLimit)
 }
 

@@ -39,8 +39,8 @@ type Models struct {
 	others  model.Model // of all other agents; nil if there is none
 }
 
-// LoadModels loads the models of a configuration.
-func LoadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, error) {
+// loadModels loads the models of a configuration.
+func loadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, error) {
 	table, err := priceTable(prices)
 	if err != nil {
 		return nil, err
@@ -82,13 +82,8 @@ func LoadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, er
 	return m, nil
 }
 
-// Hosted reports whether a configuration has a model for the agent.
-func Hosted(config []*Model, agent string) bool {
-	return slices.ContainsFunc(config, func(m *Model) bool { return len(m.Agents) == 0 || slices.Contains(m.Agents, agent) })
-}
-
-// CheckNames returns an error if a model or limits are for an agent that does not exist.
-func (m *Models) CheckNames(limits map[string]*Limits, known []string) error {
+// checkNames returns an error if a model or limits are for an agent that does not exist.
+func (m *Models) checkNames(limits map[string]*Limits, known []string) error {
 	return errors.Join(checkNames("model", maps.Keys(m.byAgent), known), checkNames("limits", maps.Keys(limits), known))
 }
 
@@ -116,7 +111,7 @@ func (m *Models) Of(agent *oagent.Agent) (model.Model, error) {
 	return nil, model.Errorf(model.KindRequest, "the agent %s has no model", agent.Name)
 }
 
-// UnmarshalModel parses the option model at the current token of b. Syntax:
+// unmarshalModel parses the option model at the current token of b. Syntax:
 //
 //	model <provider> [<agents...>] {
 //		<options of the provider>
@@ -124,7 +119,7 @@ func (m *Models) Of(agent *oagent.Agent) (model.Model, error) {
 //	}
 //
 // inspect may be repeated.
-func UnmarshalModel(b *directive.Block) (*Model, error) {
+func unmarshalModel(b *directive.Block) (*Model, error) {
 	tokens := b.NextSegment()
 	block := len(tokens) // index of the opening brace
 	for i := range tokens {

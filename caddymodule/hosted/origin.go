@@ -122,7 +122,7 @@ var identifying = regexp.MustCompile(`(?i)^(cookie|ocp-user)$|token|^(x-)?(api-k
 
 // identifies reports whether a request has credentials or headers that may identify its user to the API.
 func (h *Host) identifies(r *http.Request) bool {
-	if _, found := h.options.Set(nil, nil).Credentials.In(r); found {
+	if _, found := h.options.Handler.Loader.Current().Credentials.In(r); found {
 		return true
 	}
 	for name := range r.Header {

@@ -69,32 +69,32 @@ func (m *pricedModel) Generate(ctx context.Context, request *model.Request, onTe
 	return response, nil
 }
 
-// UnmarshalPrices parses the option prices at the current token of b. Syntax:
+// unmarshalPrices parses the option prices at the current token of b. Syntax:
 //
 //	prices {
 //		<model> <input> <output> [<cached>]
 //	}
-func UnmarshalPrices(outer *directive.Block) (all []Price, err error) {
+func (c *Config) unmarshalPrices(outer *directive.Block) (err error) {
 	if outer.NextArg() {
-		return nil, outer.ArgErr()
+		return outer.ArgErr()
 	}
 	for nesting := outer.Nesting(); outer.NextBlock(nesting); {
 		p := Price{Model: outer.Val()}
 		args := outer.RemainingArgs()
 		if len(args) != 2 && len(args) != 3 {
-			return nil, outer.Errf("prices: the model %s needs the prices of input and output, and perhaps of cached input", p.Model)
+			return outer.Errf("prices: the model %s needs the prices of input and output, and perhaps of cached input", p.Model)
 		}
 		amounts := make([]float64, len(args))
 		for i, arg := range args {
 			if amounts[i], err = strconv.ParseFloat(arg, 64); err != nil {
-				return nil, outer.Errf("prices: %q is not an amount of money", arg)
+				return outer.Errf("prices: %q is not an amount of money", arg)
 			}
 		}
 		p.Input, p.Output = amounts[0], amounts[1]
 		if len(amounts) == 3 {
 			p.Cached = &amounts[2]
 		}
-		all = append(all, p)
+		c.Prices = append(c.Prices, p)
 	}
-	return all, nil
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -54,8 +55,8 @@ type RemoteServers struct {
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 }
 
-// NewRemoteClient returns a client for the configured servers.
-func NewRemoteClient(ctx caddy.Context, configured []*RemoteServers, logger *zap.Logger) (*remote.Client, error) {
+// newRemoteClient returns a client for the configured servers.
+func newRemoteClient(ctx caddy.Context, configured []*RemoteServers, logger *zap.Logger) (*remote.Client, error) {
 	options := remote.Options{Report: func(reference string, err error) {
 		logger.Warn("calling an agent of another server failed", zap.String("agent", reference), zap.Error(err))
 	}}
@@ -116,7 +117,7 @@ func readCertificates(files []string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// UnmarshalRemote parses the subdirective remote_agents at the current token. Syntax:
+// unmarshalRemote parses the subdirective remote_agents at the current token. Syntax:
 //
 //	remote_agents <hosts...> {
 //		header_up  <header> <value>
@@ -129,7 +130,7 @@ func readCertificates(files []string) (*x509.CertPool, error) {
 //	}
 //
 // where header_up, which is credential header, credential and trusted_ca may be repeated.
-func UnmarshalRemote(outer *directive.Block) (*RemoteServers, error) {
+func unmarshalRemote(outer *directive.Block) (*RemoteServers, error) {
 	s := &RemoteServers{Hosts: outer.RemainingArgs()}
 	if len(s.Hosts) == 0 {
 		return nil, outer.Err("remote_agents needs the servers whose agents may be called, as in: remote_agents agents.example.com")
@@ -170,7 +171,7 @@ func (h agentTools) describeRemote(reference oagent.Reference) run.Tool {
 
 // callRemote calls an agent of another server, under the control of the Guard.
 func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
-	guard, err := h.options.Guard(ctx)
+	g, err := h.options.Handler.OpenGuard(ctx)
 	if err != nil {
 		return failed(err)
 	}
@@ -180,17 +181,17 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 	case call.Input == "":
 		return run.Notice("the call was not made: input must be a string that is not empty")
 	case c.UserIdentity && !identity.User && identity.Static == "":
-		return h.refuseIdentity(ctx, guard, i, c)
+		return h.refuseIdentity(ctx, g, i, c)
 	case identity.Static != "":
-		call.Static = h.options.StaticIdentity(identity.Static)
+		call.Static = h.options.Handler.StaticIdentity(identity.Static)
 	case identity.User && s != nil:
 		call.Caller = s.header
 	case identity.User && o.Identified && h.options.Remote.ForwardsCaller(c.Reference):
 		return needCredentials(i)
 	}
-	d := &Decision{Invocation: i}
+	d := new(guard.AgentCall)
 	began := time.Now()
-	r := run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, own *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
+	r := run.Guarded(ctx, g, set.Names, i, func(ctx context.Context, own *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
 		ctx, span := calltrace.BeginAgent(ctx, c.Reference.Name)
 		call.Started, call.MayAsk = own.Note, own.MayAsk
 		call.Kept = func() bool { return continues(context.WithoutCancel(ctx), h.Host, i.Engagement) }
@@ -222,7 +223,7 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 		d.Err = r.Refusal
 	}
 	if d.Err != nil || d.Note != "" || r.Outputs != nil {
-		h.decided(ctx, d)
+		h.decided(ctx, i, d)
 	}
 	return r
 }
@@ -237,18 +238,15 @@ func continues(ctx context.Context, h *Host, id string) bool {
 	return err == nil && !st.Status.IsFinal()
 }
 
-// KindIdentity is the kind of a refusal because there are no credentials for the call.
-const KindIdentity engagement.Kind = "identity"
-
 // refuseIdentity refuses a call that needs the identity of the user, of an agent that was called
 // without one.
-func (h agentTools) refuseIdentity(ctx context.Context, guard *oagent.Guard, i *run.Invocation, c *capability) run.Result {
-	r := &engagement.Refusal{Kind: KindIdentity, Rule: c.Rule() + ".user_identity", Agent: i.Agent.Name, Engagement: i.Engagement, Name: i.Name, Message: "the call of " + i.Name +
+func (h agentTools) refuseIdentity(ctx context.Context, g *oagent.Guard, i *run.Invocation, c *capability) run.Result {
+	r := &engagement.Refusal{Kind: guard.KindIdentity, Rule: c.Rule() + ".user_identity", Agent: i.Agent.Name, Engagement: i.Engagement, Name: i.Name, Message: "the call of " + i.Name +
 		" was not made: it needs the identity of a user, and the agent was called without one; continue without this call"}
-	if err := guard.Refuse(ctx, i.Binding, r, i.Inputs, ""); err != nil {
+	if err := g.Refuse(ctx, i.Binding, r, i.Inputs, ""); err != nil {
 		h.report(i.Engagement, err)
 	}
-	h.decided(ctx, &Decision{Invocation: i, Err: r})
+	h.decided(ctx, i, &guard.AgentCall{Err: r})
 	return run.Result{Refusal: r}
 }
 

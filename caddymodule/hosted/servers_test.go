@@ -21,7 +21,7 @@ import (
 func unmarshal(text string) (*RemoteServers, error) {
 	d := caddyfile.NewTestDispenser(text)
 	d.Next()
-	return UnmarshalRemote(directive.NewBlock(d))
+	return unmarshalRemote(directive.NewBlock(d))
 }
 
 func TestUnmarshalRemote(t *testing.T) {
@@ -84,7 +84,7 @@ func TestNewClient(t *testing.T) {
 		"no file":           {[]*RemoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{filepath.Join(folder, "none.pem")}}}, "trusted_ca none.pem"},
 		"not a certificate": {[]*RemoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{empty}}}, "trusted_ca empty.pem PEM"},
 	} {
-		c, err := NewRemoteClient(caddy.Context{Context: t.Context()}, test.servers, zap.NewNop())
+		c, err := newRemoteClient(caddy.Context{Context: t.Context()}, test.servers, zap.NewNop())
 		if test.want != "" {
 			if err == nil || !testkit.ContainsAll(err.Error(), test.want) {
 				t.Errorf("%s: %v, want %q", name, err, test.want)

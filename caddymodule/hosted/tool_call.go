@@ -49,9 +49,13 @@ type toolCall struct {
 	handle  string // of the run, for tools.LongRunning
 }
 
-// ServeTool responds to a call of an agent as a tool.
-func (h *Host) ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall, agent *oagent.Agent, user engagement.User) {
-	t := &toolCall{host: h, AgentCall: call, r: r, agent: agent, user: user}
+// ServeTool implements guard.Host.
+func (h guardHost) ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool {
+	agent := h.host.agent(call.Agent)
+	if agent == nil || !h.host.Runs(agent) || h.host.options.Serve+"/"+agent.Name != call.Serve {
+		return false
+	}
+	t := &toolCall{host: h.host, AgentCall: call, r: r, agent: agent, user: h.host.options.Handler.UserOf(r, agent)}
 	t.lasting, t.later = tools.LongRunningFromContext(r.Context())
 	call.Reached = true
 	a, failure := t.serve()
@@ -64,6 +68,7 @@ func (h *Host) ServeTool(w http.ResponseWriter, r *http.Request, call *route.Age
 	default:
 		a.write(w, r.Header)
 	}
+	return true
 }
 
 // serve finds or starts the run, and waits until it has a result for the client.

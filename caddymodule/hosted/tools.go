@@ -19,6 +19,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -46,7 +47,7 @@ type capability struct {
 // set returns the current agents of the site.
 func (h agentTools) set(ctx context.Context) *agentset.Set {
 	r := h.clientRequest(ctx, new(run.Invocation), new(origin), nil)
-	return h.options.Set(r, h.documents)
+	return h.options.Handler.Loader.CurrentFor(r, h.documents)
 }
 
 // capabilities returns the capabilities of an agent that can be called.
@@ -71,7 +72,7 @@ func (h agentTools) capabilities(set *agentset.Set, agent *oagent.Agent) []capab
 			continue
 		}
 		c.operation = set.Operation(target.Tool, target.Toolset)
-		if c.operation != nil && slices.Contains(h.options.Toolsets, c.operation.Toolset) {
+		if c.operation != nil && slices.Contains(h.options.Handler.Matched, c.operation.Toolset) {
 			all = append(all, c)
 		}
 	}
@@ -111,8 +112,8 @@ func inspectorOf(o *Options, agent *oagent.Agent, c *capability) func(context.Co
 	if len(toolset.Inspect) == 0 || !toolset.Inspect.Has(inspect.Arguments) {
 		return nil
 	}
-	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: o.Logger}
-	name := c.Reference.Name
+	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: guard.ProtocolHosted, Agent: agent.Name, Logger: o.Logger}
+	name, originals := c.Reference.Name, o.Handler.Originals.Keys()
 	return func(ctx context.Context, b oagent.Binding, arguments string) (string, string, error) {
 		own := i
 		own.User = b.User.ID
@@ -123,26 +124,20 @@ func inspectorOf(o *Options, agent *oagent.Agent, c *capability) func(context.Co
 			return "", "", failure
 		case required == nil:
 			return string(passed), "", nil
-		case o.Originals == nil:
+		case originals == nil:
 			return "", "", unreviewable(o.Logger, toolset.Name, name, "oagent has no option originals")
 		case len(passed) > oagent.LargestMaxPayload:
 			return "", "", unreviewable(o.Logger, toolset.Name, name, fmt.Sprintf("its arguments have %d KiB, and reviews at most %d KiB",
 				len(passed)>>10, oagent.LargestMaxPayload>>10))
 		}
-		return string(required.Shown), o.Originals.Seal(passed, placeOf(b.Engagement, name)), nil
+		return string(required.Shown), originals.Seal(passed, placeOf(b.Engagement, name)), nil
 	}
 }
 
 // unreviewable returns the error of a call for which inspectors require a review that is not possible, and logs it.
 func unreviewable(logger *zap.Logger, toolset, tool, cause string) error {
-	WarnUnreviewable(logger, toolset, tool, cause)
+	guard.WarnUnreviewable(logger, toolset, tool, cause)
 	return errors.New("this call was not made: an inspector requires a review of its arguments, which is not possible: " + cause)
-}
-
-// WarnUnreviewable logs that a call was refused, because inspectors require a review that is not possible.
-func WarnUnreviewable(logger *zap.Logger, toolset, tool, cause string) {
-	logger.Warn("a tool call was refused: an inspector requires a review that is not possible",
-		zap.String("toolset", toolset), zap.String("tool", tool), zap.String("cause", cause))
 }
 
 // placeOf is the place of encrypted arguments: a run, by its id, and a tool.
@@ -207,7 +202,7 @@ func (c *capability) needsToken(o *origin) bool {
 
 // CheckText implements run.Tools.
 func (h agentTools) CheckText(ctx context.Context, b oagent.Binding, side engagement.Side, text string) error {
-	guard, err := h.options.Guard(ctx)
+	opened, err := h.options.Handler.OpenGuard(ctx)
 	if err != nil {
 		return err
 	}
@@ -215,68 +210,33 @@ func (h agentTools) CheckText(ctx context.Context, b oagent.Binding, side engage
 	if side == engagement.SideOutput {
 		checked = agentset.GuardrailText{Output: text}
 	}
-	return h.options.Guardrails.Check(ctx, guard, b, h.set(ctx).Names, side, checked)
+	return h.options.Guardrails.Check(ctx, opened, b, h.set(ctx).Names, side, checked)
 }
 
 // Interface guard
 var _ run.Tools = agentTools{}
 
-// Protocol is the value of {http.tool.protocol} for the tool calls of hosted agents.
-const Protocol = "oagent"
-
-// Call is a tool call of a hosted agent that passes the handlers of the site. It is in the context of
-// the inner request, which clients cannot set.
-type Call struct {
-	*run.Invocation
-	host   *Host
-	origin *origin
-
-	// Reached is set when the call reaches the oagent handler.
-	Reached bool
-	// Refusal is set if the handler refuses the call or withholds its result.
-	Refusal *engagement.Refusal
-}
-
-// Identity selects the credentials for the API. known reports whether the caller of the run is known.
-func (c *Call) Identity(capability *oagent.Capability, known bool) oagent.Identity {
-	return c.origin.identity(capability, known)
-}
-
-type callKey struct{}
-
-// CallOf returns the tool call of a request if an agent of this Host makes it, and nil otherwise.
-// A nil Host has none.
-func (h *Host) CallOf(ctx context.Context) *Call {
-	if h == nil {
-		return nil
-	}
-	if c, ok := ctx.Value(callKey{}).(*Call); ok && c.host == h {
-		return c
-	}
-	return nil
-}
-
-// endpoints has the endpoint for the calls of each toolset.
-type endpoints struct {
+// callEndpoints has the endpoint for the calls of each toolset.
+type callEndpoints struct {
 	mu        sync.Mutex
 	byToolset map[*app.Toolset]*route.Endpoint
 }
 
-func (e *endpoints) of(h *Host, t *app.Toolset) *route.Endpoint {
+func (e *callEndpoints) of(h *Host, t *app.Toolset) *route.Endpoint {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byToolset == nil {
 		e.byToolset = make(map[*app.Toolset]*route.Endpoint)
 	}
 	if e.byToolset[t] == nil {
-		e.byToolset[t] = route.NewInternalEndpoint(h.options.Chain, h.options.App, Protocol, h.options.Serve, t, h.options.Logger)
+		e.byToolset[t] = route.NewInternalEndpoint(h.options.Chain, h.options.App, guard.ProtocolHosted, h.options.Serve, t, h.options.Logger)
 	}
 	return e.byToolset[t]
 }
 
 // callTool makes a tool call through the handlers of the site.
 func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
-	call := &Call{Invocation: i, host: h.Host, origin: o}
+	call := &guard.HostedCall{Handler: h.options.Handler, Binding: i.Binding, Turn: i.Turn, Uncertain: i.Uncertain, Identity: o.identity}
 	r := h.clientRequest(ctx, i, o, s)
 	toolset := route.CurrentTools(c.operation.Toolset, r, h.documents)
 	t := c.operation.Tool
@@ -286,7 +246,7 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	if missing := o.access().Missing(t, toolset); missing != nil {
 		return run.Notice("the call was not made: this tool needs an access token with scopes that the request of the user did not have")
 	}
-	inputs, err := argumentsOf(i, h.options.Originals)
+	inputs, err := argumentsOf(i, h.options.Handler.Originals.Keys())
 	if err != nil {
 		h.report(i.Engagement, fmt.Errorf("the arguments of a call of %s that needs a review cannot be decrypted: %w", i.Name, err))
 		return run.Notice("the call was not made: its arguments cannot be read any more, because the key of the gateway has changed; ask the user for the values again")
@@ -299,13 +259,13 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	}
 	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.calls, toolset)
 	caller.Agent = i.Agent.Name
-	ctx = tools.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call), tools.ForResult)
+	ctx = tools.ContextWithWholeResponse(guard.ContextWithHostedCall(r.Context(), call), tools.ForResult)
 	outcome := caller.Call(ctx, t.Name, inputs)
 	defer outcome.Release()
 	if !call.Reached && call.Refusal == nil && outcome.Failure == nil && !call.Uncertain {
 		return h.withhold(ctx, i)
 	}
-	return resultOf(call, t.Name, &outcome)
+	return resultOf(call, i.Name, t.Name, &outcome)
 }
 
 // withhold returns the result of a call that succeeded without passing the oagent handler. The Guard has
@@ -316,9 +276,9 @@ func (h agentTools) withhold(ctx context.Context, i *run.Invocation) run.Result 
 	h.options.Logger.Error("withheld the result of a hosted agent's tool call, because a handler before oagent responded to it: "+
 		"move oagent before the handlers that respond to the tools' paths",
 		zap.String("agent", i.Agent.Name), zap.String("engagement_id", i.Engagement), zap.String("tool", i.Name))
-	guard, err := h.options.Guard(ctx)
+	opened, err := h.options.Handler.OpenGuard(ctx)
 	if err == nil {
-		err = guard.Refuse(ctx, i.Binding, &engagement.Refusal{Kind: engagement.KindNotAllowed, Name: i.Name, Message: message, Made: true}, i.Inputs, "")
+		err = opened.Refuse(ctx, i.Binding, &engagement.Refusal{Kind: engagement.KindNotAllowed, Name: i.Name, Message: message, Made: true}, i.Inputs, "")
 	}
 	if err != nil {
 		h.report(i.Engagement, err)
@@ -369,7 +329,7 @@ func (discard) Write(text []byte) (int, error) { return len(text), nil }
 func (discard) WriteHeader(int)                {}
 
 // resultOf returns the result of a tool call for the model.
-func resultOf(call *Call, toolName string, outcome *tools.Outcome) run.Result {
+func resultOf(call *guard.HostedCall, name, toolName string, outcome *tools.Outcome) run.Result {
 	switch {
 	case call.Refusal != nil && errors.Is(call.Refusal, oagent.ErrNoHeldResult):
 		return run.Result{Unknown: true}
@@ -380,7 +340,7 @@ func resultOf(call *Call, toolName string, outcome *tools.Outcome) run.Result {
 	case outcome.Failure != nil && outcome.Failure.Status != 0 && !call.Reached:
 		return run.Notice(responseBeforeGuard(outcome.Failure))
 	case outcome.Failure != nil && outcome.Failure.Kind == tools.InvalidArguments && !call.Reached:
-		return run.Notice(strings.Replace(outcome.Failure.Message, toolName, call.Name, 1)) // the model knows the tool by the name in the agent's document
+		return run.Notice(strings.Replace(outcome.Failure.Message, toolName, name, 1)) // the model knows the tool by the name in the agent's document
 	case outcome.Failure != nil:
 		return run.Result{Text: outcome.Failure.Message, IsError: true}
 	}

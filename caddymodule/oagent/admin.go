@@ -27,7 +27,6 @@ func init() {
 //	GET /agents/agents                                 the agents and their capabilities
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
 //	GET /agents/engagements?order=newest               those with the latest change first, see newest
-//	GET /agents/usage                                  what hosted agents have used, see admin_usage.go
 //	GET /agents/reviews, POST /agents/reviews/<id>/…   see admin_reviews.go
 type adminAgents struct{}
 
@@ -39,9 +38,9 @@ func (*adminAgents) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// runningGuards returns the guards of the running configuration, nil if there are none. The admin endpoint
+// RunningGuards returns the guards of the running configuration, nil if there are none. The admin endpoint
 // of a configuration serves requests before the handlers are provisioned, and also if that fails.
-func runningGuards() *Guards {
+func RunningGuards() *Guards {
 	loaded, err := caddy.ActiveContext().AppIfConfigured("agents")
 	if err != nil {
 		return nil
@@ -55,27 +54,28 @@ func runningGuards() *Guards {
 
 // Routes returns the routes of the admin endpoint.
 func (a *adminAgents) Routes() []caddy.AdminRoute {
-	route := func(pattern string, list func(r *http.Request) (any, error)) caddy.AdminRoute {
-		return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			if r.Method != http.MethodGet && r.Method != http.MethodHead {
-				return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use GET", r.Method)}
-			}
-			content, err := list(r)
-			if err != nil {
-				return err
-			}
-			w.Header().Set("Content-Type", "application/json")
-			return json.NewEncoder(w).Encode(content)
-		})}
-	}
 	return []caddy.AdminRoute{
-		route("/agents/toolsets", a.toolsets),
-		route("/agents/agents", a.agents),
-		route("/agents/engagements", a.engagements),
-		route("/agents/reviews", a.reviews),
-		route("/agents/usage", a.usage),
+		AdminRoute("/agents/toolsets", a.toolsets),
+		AdminRoute("/agents/agents", a.agents),
+		AdminRoute("/agents/engagements", a.engagements),
+		AdminRoute("/agents/reviews", a.reviews),
 		{Pattern: "/agents/reviews/", Handler: caddy.AdminHandlerFunc(a.decide)},
 	}
+}
+
+// AdminRoute returns a route of the admin endpoint that responds to GET with the JSON of what list returns.
+func AdminRoute(pattern string, list func(r *http.Request) (any, error)) caddy.AdminRoute {
+	return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use GET", r.Method)}
+		}
+		content, err := list(r)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/json")
+		return json.NewEncoder(w).Encode(content)
+	})}
 }
 
 // adminToolset is a toolset on the admin endpoint.
@@ -101,7 +101,7 @@ type adminTool struct {
 
 func (a *adminAgents) toolsets(*http.Request) (any, error) {
 	list := []adminToolset{}
-	guards := runningGuards()
+	guards := RunningGuards()
 	if guards == nil {
 		return list, nil
 	}
@@ -150,13 +150,13 @@ type adminCapability struct {
 
 func (a *adminAgents) agents(*http.Request) (any, error) {
 	list := []adminAgent{}
-	guards := runningGuards()
+	guards := RunningGuards()
 	if guards == nil {
 		return list, nil
 	}
 	for _, o := range guards.Handlers {
-		l := o.agents.Current()
-		for _, agent := range o.agents.Documents() {
+		l := o.Loader.Current()
+		for _, agent := range o.Loader.Documents() {
 			shown := adminAgent{
 				Name: agent.Name, Description: agent.Description, Owner: agent.Owner, Location: agent.Location, Hash: agent.Hash,
 				Capabilities: make([]adminCapability, len(agent.Capabilities)),

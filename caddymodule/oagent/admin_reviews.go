@@ -28,11 +28,11 @@ const (
 
 // runningGuard returns a Guard of the running configuration. All of them share a store. It is nil if there is none.
 func runningGuard(r *http.Request) (*oagent.Guard, error) {
-	guards := runningGuards()
+	guards := RunningGuards()
 	if guards == nil || len(guards.Handlers) == 0 {
 		return nil, nil
 	}
-	guard, err := guards.Handlers[0].guard(r.Context())
+	guard, err := guards.Handlers[0].OpenGuard(r.Context())
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
@@ -70,17 +70,13 @@ func newest(r *http.Request, guard *oagent.Guard, limit int) (any, error) {
 
 // setRunStatus sets the status of an Engagement to that of its run, if this server runs the agent.
 func setRunStatus(ctx context.Context, e *engagement.Summary) {
-	for _, o := range runningGuards().Handlers {
-		a := o.agents.Current().Agents[e.Agent]
-		if a == nil || o.host == nil || !o.host.Runs(a.Agent) {
+	for _, o := range RunningGuards().Handlers {
+		a := o.Loader.Current().Agents[e.Agent]
+		if a == nil || !o.Runs(a.Agent) {
 			continue
 		}
-		runner, err := o.host.Runner(ctx)
-		if err != nil {
-			return
-		}
-		if st, err := runner.Get(ctx, e.ID); err == nil && st.Agent == e.Agent && st.User.ID == e.User.ID {
-			e.Status = string(runner.StatusForUser(ctx, st))
+		if r := o.Host.Find(ctx, e.ID); r != nil && r.Agent == e.Agent && r.User.ID == e.User.ID {
+			e.Status = r.Status
 		}
 		return
 	}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -38,7 +36,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 			return nil, h.WrapErr(err)
 		}
 	}
-	o := new(Handler)
+	o := newHandler()
 	if err := o.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
@@ -147,11 +145,12 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if len(o.Files) == 0 {
 		return b.Err("oagent needs the file of an agent's document, as in: oagent agents/support.yaml")
 	}
-	return b.Read("oagent", o.options(b))
+	return b.Read("oagent", directive.PartOptions(b, o.allParts()...))
 }
 
-// options are the subdirectives of oagent.
-func (o *Handler) options(b *directive.Block) directive.Options {
+// Options implements directive.Part.
+func (own *ownOptions) Options(b *directive.Block) directive.Options {
+	o := (*Handler)(own)
 	return directive.Options{
 		"guard":           directive.To(b.Text, &o.Guard),
 		"engagement":      directive.To(b.Text, &o.Engagement),
@@ -184,75 +183,8 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 			o.NotifiersRaw = append(o.NotifiersRaw, notifier)
 			return err
 		},
-		"chat": func() error {
-			o.Chat = new(chat.Handler)
-			return onlyOne(b, o.Chat.UnmarshalBlock)
-		},
-		"model": func() error {
-			m, err := hosted.UnmarshalModel(b)
-			o.Models = append(o.Models, m)
-			return err
-		},
-		"workers": directive.To(b.Positive, &o.Workers),
-		"limits":  func() error { return o.unmarshalLimits(b) },
-		"budget": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
-				o.Budgets, err = hosted.UnmarshalBudgets(b)
-				return err
-			})
-		},
-		"prices": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
-				o.Prices, err = hosted.UnmarshalPrices(b)
-				return err
-			})
-		},
-		"accept": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
-				o.Accept, err = hosted.UnmarshalAccept(b)
-				return err
-			})
-		},
-		"remote_agents": func() error {
-			servers, err := hosted.UnmarshalRemote(b)
-			o.RemoteAgents = append(o.RemoteAgents, servers)
-			return err
-		},
 		"log_inputs": directive.To(b.List, &o.LogInputs),
 	}
-}
-
-// onlyOne reads a subdirective with a block that may be given once.
-func onlyOne(b *directive.Block, read func(*directive.Block) error) error {
-	if b.Once() != nil {
-		return b.Errf("%[1]s is given twice: put all options into one %[1]s", b.Val())
-	}
-	return read(b)
-}
-
-// unmarshalLimits parses limits of single agents, or those of all others.
-func (o *Handler) unmarshalLimits(b *directive.Block) error {
-	agents := b.RemainingArgs()
-	if len(agents) == 0 && o.Limits != nil {
-		return b.Err("limits is given twice: put all options into one limits")
-	}
-	for _, agent := range agents {
-		if o.AgentLimits[agent] != nil {
-			return b.Errf("limits of agent %s are given twice", agent)
-		}
-	}
-	l, err := hosted.UnmarshalLimits(b)
-	if len(agents) == 0 {
-		o.Limits = l
-		return err
-	}
-	if o.AgentLimits == nil {
-		o.AgentLimits = make(map[string]*hosted.Limits)
-	}
-	for _, agent := range agents {
-		o.AgentLimits[agent] = l
-	}
-	return err
 }
 
 // unmarshalReviewer parses the configuration of a reviewing agent, or of people who review.

@@ -63,7 +63,7 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 		}
 	}
 	switch {
-	case guard == "" && (len(o.Models) > 0 || o.guards.hasEndpoint(o.site)):
+	case guard == "" && (o.Host != nil || o.guards.hasEndpoint(o.site)):
 		return nil // a call of a hosted agent, or at an endpoint of an agent, names its agent; with several agents, other requests are refused
 	case guard == "" && len(read) > 1:
 		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+
@@ -80,7 +80,7 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 // checkLinked rejects agents whose documents require something that is not configured. It
 // warns about reviews without a reviewer. Login reports whether users log in before they reach the reviews.
 func checkLinked(o *Handler, login bool) error {
-	set := o.agents.Current()
+	set := o.Loader.Current()
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
 		if set.Agents[name] == nil && !o.Reviewers[name].HasPeople() {
 			return fmt.Errorf("reviewer %s: unknown agent; the agents are %s; for a name that people decide about, add them in a block: people ann group:managers", name, set.ListAgents())
@@ -106,7 +106,7 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
 	}
-	if o.Chat == nil && o.Reviewers[a.Name] == nil && !o.host.Runs(a) {
+	if o.Chat == nil && o.Reviewers[a.Name] == nil && !o.Runs(a) {
 		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, model if this server runs the agent, or reviewer if the agent reviews",
 			zap.String("agent", a.Name))
 		return nil
@@ -135,7 +135,7 @@ func warnUndecidable(o *Handler, set *agentset.Set, logger *zap.Logger, reviewer
 	case isAgent && set.Agents[name] == nil:
 		logger.Warn("the reviewer is an agent that is not configured on this site; only another site with the same store can call it",
 			zap.String("nearest", text.Nearest(name, slices.Values(set.AgentNames()))))
-	case isAgent && o.reviewers.IsAsked(name):
+	case isAgent && o.Reviewing.IsAsked(name):
 	case o.Reviews == "":
 		logger.Warn("an agent needs reviews, but the site has no endpoint for reviewers: add the subdirective reviews")
 	case isAgent && o.Reviewers[name] == nil:

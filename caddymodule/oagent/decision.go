@@ -15,13 +15,13 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -86,14 +86,30 @@ func (d *decision) log(e outcome) {
 	d.audit(d.request.r.Context(), d.request.handler, d.request.protocol(), time.Since(d.request.began), e)
 }
 
-// logAgentCall is decision.log for a call of an agent by a hosted agent.
-func logAgentCall(ctx context.Context, o *Handler, made *hosted.Decision) {
+// ProtocolHosted is the value of {http.tool.protocol} for the tool calls of hosted agents.
+const ProtocolHosted = "oagent"
+
+// AgentCall is a decision of the Guard about a call of an agent by a hosted agent. Calls of tools pass the handler, which logs
+// the decisions about them itself.
+type AgentCall struct {
+	Binding oagent.Binding // of the agent that calls
+	Name    string
+	Inputs  jsontext.Value
+	Ticket  *oagent.Ticket // nil if it is not known
+	Err     error          // of the Guard; nil if the call was allowed
+	Status  int            // HTTP status of the result; 0 if there is none
+	Note    string         // why an allowed call has no result
+	Took    time.Duration
+}
+
+// LogAgentCall counts a decision and writes it to the logs, as that about a request.
+func (o *Handler) LogAgentCall(ctx context.Context, made *AgentCall) {
 	d := decision{
-		caller:    caller{agent: o.agents.Current().Agents[made.Agent.Name], binding: made.Binding},
+		caller:    caller{agent: o.Loader.Current().Agents[made.Binding.Agent.Name], binding: made.Binding},
 		op:        requestedOperation{name: made.Name},
 		admission: admission{inputs: made.Inputs, ticket: made.Ticket},
 	}
-	d.audit(ctx, o, hosted.Protocol, made.Took, outcome{refusal: asRefusalError(made.Err), status: made.Status, note: made.Note})
+	d.audit(ctx, o, ProtocolHosted, made.Took, outcome{refusal: asRefusalError(made.Err), status: made.Status, note: made.Note})
 }
 
 // audit counts a decision and writes it to the audit log.
@@ -293,7 +309,7 @@ func (d *decision) expose(header http.Header) {
 	if !d.exposesAny() {
 		return
 	}
-	guard, err := d.request.handler.guard(d.request.r.Context())
+	guard, err := d.request.handler.OpenGuard(d.request.r.Context())
 	if err != nil {
 		return
 	}
@@ -354,7 +370,7 @@ func newAgentMetrics() *agentMetrics {
 }
 
 func (m *agentMetrics) register(registry prometheus.Registerer) error {
-	return errors.Join(directive.RegisterMetrics(registry, m.decisions, m.duration), reviewers.RegisterMetrics(registry), hosted.RegisterMetrics(registry))
+	return errors.Join(directive.RegisterMetrics(registry, m.decisions, m.duration), reviewers.RegisterMetrics(registry))
 }
 
 // agentOutcomes are the collectors of one agent.

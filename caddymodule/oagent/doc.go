@@ -19,13 +19,13 @@
 //
 //	command     the command `caddy oagent`, which checks agent documents
 //	agentset    the agent documents, linked to the tools of the site; calls the tools of guardrails
-//	chat        guardrails on traffic to a model API
 //	reviewers   agents that review: who may decide for them, calls of their programs
 //	endpoints   agent documents, Engagements and reviews over HTTP
 //	notify      guest modules: notices about pending reviews and runs
 //
-// Package caddymodule/hosted runs agents on this server.
+// None of them imports this package. They access the handler through their options.
 //
-// None of them imports this package. They access the handler through their options and through the
-// interface chat.Request.
+// A Part of the handler has further options (part.go). Package caddymodule/hosted runs agents on this server, and package
+// caddymodule/chat has guardrails on traffic to a model API. They import this package and register their parts, and the
+// handler knows them as Host, Acceptor and Chat.
 package oagent

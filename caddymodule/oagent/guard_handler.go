@@ -3,63 +3,54 @@ package oagent
 import (
 	"context"
 	"net/http"
-	"strings"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// startWork begins the work in the background: requests to reviewing agents, and runs of hosted agents.
+// startWork begins the work in the background: requests to reviewing agents, and that of the parts.
 func (o *Handler) startWork() error {
-	if o.accepted != nil {
-		o.accepted.Start()
-	}
 	if o.background && o.server != nil {
 		// Open the store before the first request, to resume runs and reviews from before a restart and of
 		// other nodes.
 		route.VisitTracing(o.server, processSpans.Note)
 	}
-	o.notices.Start(o.guards.pace) // before runs have notices
-	if o.host != nil {
-		if err := o.host.Open(); err != nil {
-			return err
-		}
+	o.Notices.Start(o.guards.pace) // before runs have notices
+	if err := eachPart(o, site.Starter.Start); err != nil {
+		return err
 	}
-	o.reviewers.Start(o.guards.pace)
+	o.Reviewing.Start(o.guards.pace)
 	return nil
 }
 
 // stopWork ends what startWork has begun.
 func (o *Handler) stopWork() {
-	o.notices.Stop()
-	o.reviewers.Stop()
-	if o.host != nil {
-		o.host.Close()
-	}
-	if o.accepted != nil {
-		o.accepted.Stop()
-	}
+	o.Notices.Stop()
+	o.Reviewing.Stop()
+	_ = eachPart(o, func(p site.Stopper) error {
+		p.Stop()
+		return nil
+	})
 }
 
 // reviewDecided wakes the run that has waited for a review of its Engagement.
 func (o *Handler) reviewDecided(engagement string) {
-	if o.host != nil {
-		go o.host.Wake(engagement) // in the background, so that the reviewer's request does not wait
+	if o.Host != nil {
+		go o.Host.Wake(engagement) // in the background, so that the reviewer's request does not wait
 	}
 }
 
 // wakeReviewRequests makes the handler look for reviews that its agents must decide.
 func (o *Handler) wakeReviewRequests() {
-	o.reviewers.Wake()
-	o.notices.Wake()
+	o.Reviewing.Wake()
+	o.Notices.Wake()
 }
 
 // HasAgent reports whether one of the handler's documents defines the agent.
-func (o *Handler) HasAgent(name string) bool { return o.agents.Last().Agents[name] != nil }
+func (o *Handler) HasAgent(name string) bool { return o.Loader.Last().Agents[name] != nil }
 
 // ServeRecords serves the documents, Engagements and reviews of the handler below a path of another
 // handler, under the same rules as at the handler's own paths. It reports whether the path exists.
@@ -78,7 +69,7 @@ type AgentDocument struct {
 
 // Agents returns the agents of the handler, and what their capabilities refer to.
 func (o *Handler) Agents() ([]AgentDocument, oagent.Names) {
-	current := o.agents.Current()
+	current := o.Loader.Current()
 	documents := make([]AgentDocument, 0, len(current.Agents))
 	for _, name := range current.AgentNames() {
 		a := current.Agents[name]
@@ -96,32 +87,4 @@ func (o *Handler) IsAuditor(user *identity.User) bool {
 // Engagements.
 func ContextWithAuditor(ctx context.Context) context.Context {
 	return endpoints.ContextWithAuditor(ctx)
-}
-
-// hostedAgents returns the agents that the handler runs.
-func (o *Handler) hostedAgents() (hosted []hostedAgent) {
-	if o.host == nil {
-		return nil
-	}
-	for _, agent := range o.agents.Last().Documents() {
-		if o.host.Runs(agent) {
-			exposed := hostedAgent{name: agent.Name, description: agent.Description, path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name}
-			if agent.OutputSchema != nil {
-				exposed.outputSchema = agent.OutputSchema.JSON
-			}
-			hosted = append(hosted, exposed)
-		}
-	}
-	return hosted
-}
-
-// serveExposedAgent responds to a call of an agent that an endpoint serves as a tool. If another handler
-// hosts the agent, it passes the call on.
-func serveExposedAgent(o *Handler, call *route.AgentCall, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	called := o.agents.Current().Agents[call.Agent]
-	if called == nil || !o.host.Runs(called.Agent) || strings.TrimRight(o.Serve, "/")+"/"+called.Name != call.Serve {
-		return next.ServeHTTP(w, r)
-	}
-	o.host.ServeTool(w, r, call, called.Agent, bind(o, r, called.Agent).User)
-	return nil
 }

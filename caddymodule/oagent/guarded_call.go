@@ -16,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -35,13 +34,16 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if o.background {
 		processSpans.Note(r.Context())
 	}
-	if o.accepted != nil { // the accepted agents are known from the start on
+	if o.Acceptor != nil { // the accepted agents are known from the start on
 		if err := o.app.Site.AwaitStart(r.Context()); err != nil {
 			return caddyhttp.Error(http.StatusServiceUnavailable, err)
 		}
 	}
 	if call := route.AgentCallOf(r.Context()); call != nil {
-		return serveExposedAgent(o, call, w, r, next)
+		if o.Host != nil && o.Host.ServeTool(w, r, call) {
+			return nil
+		}
+		return next.ServeHTTP(w, r) // another handler hosts the agent
 	}
 	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
 		return nil
@@ -59,7 +61,7 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	d := decision{request: newRequest(o, w, r)}
 	var refusal *refusalError
-	if d.caller, refusal = identify(d.request, o.agents.CurrentFor(r, next)); refusal != nil {
+	if d.caller, refusal = identify(d.request, o.Loader.CurrentFor(r, next)); refusal != nil {
 		return d.answer(refusal)
 	}
 	d.op, refusal = readOperation(d.request, d.caller)
@@ -83,15 +85,15 @@ type request struct {
 	repl    *caddy.Replacer // nil if the request has none
 	call    *tools.Call     // nil if the request is not a tool call
 	rec     *route.Recorder // of the tool call; nil if there is none
-	hosted  *hosted.Call    // the tool call if an agent of this handler makes it on this server; nil otherwise
+	hosted  *HostedCall     // the tool call if an agent of this handler makes it on this server; nil otherwise
 	began   time.Time
 }
 
 func newRequest(o *Handler, w http.ResponseWriter, r *http.Request) request {
 	q := request{handler: o, w: w, r: r, call: tools.CallFromContext(r.Context()), rec: recorderOf(w), began: time.Now()}
 	q.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if o.host != nil {
-		q.hosted = o.host.CallOf(r.Context())
+	if o.Host != nil {
+		q.hosted = hostedCallOf(r.Context(), o)
 	}
 	return q
 }
@@ -163,9 +165,40 @@ func identify(q request, agents *agentset.Set) (caller, *refusalError) {
 	return separateCaller(q, c)
 }
 
+// HostedCall is a tool call of a hosted agent that passes the handlers of the site.
+type HostedCall struct {
+	Handler   *Handler // whose agent makes it
+	Binding   oagent.Binding
+	Turn      *oagent.Turn
+	Uncertain bool // see oagent.Call.Uncertain
+
+	// Identity selects the credentials for the API. Known reports whether the caller of the run is known.
+	Identity func(capability *oagent.Capability, known bool) oagent.Identity
+
+	// Reached is set when the call reaches the handler.
+	Reached bool
+	// Refusal is set if the handler refuses the call or withholds its result.
+	Refusal *engagement.Refusal
+}
+
+type hostedCallKey struct{}
+
+// ContextWithHostedCall returns the context for the inner request of a call. Clients cannot set it.
+func ContextWithHostedCall(ctx context.Context, call *HostedCall) context.Context {
+	return context.WithValue(ctx, hostedCallKey{}, call)
+}
+
+// hostedCallOf returns the tool call of a request if an agent of this handler makes it, and nil otherwise.
+func hostedCallOf(ctx context.Context, o *Handler) *HostedCall {
+	if c, ok := ctx.Value(hostedCallKey{}).(*HostedCall); ok && c.Handler == o {
+		return c
+	}
+	return nil
+}
+
 // hostedCaller returns the agent and the Engagement of a tool call of a hosted agent. They come from the
 // run, never from the request.
-func hostedCaller(call *hosted.Call, agents *agentset.Set) (caller, *refusalError) {
+func hostedCaller(call *HostedCall, agents *agentset.Set) (caller, *refusalError) {
 	call.Reached = true
 	c := caller{agents: agents, agent: agents.Agents[call.Binding.Agent.Name], binding: call.Binding}
 	if c.agent == nil {
@@ -195,7 +228,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 		b.Engagement += "@" + address
 	}
 	if len(o.Reviewers) > 0 {
-		o.reviewers.Bind(&b)
+		o.Reviewing.Bind(&b)
 	}
 	return b
 }
@@ -262,7 +295,7 @@ func admit(q request, c caller, op requestedOperation) (a admission, refusal *re
 // begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
 // call is paused.
 func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspected) (*oagent.Ticket, *refusalError) {
-	guard, err := q.handler.guard(q.r.Context())
+	guard, err := q.handler.OpenGuard(q.r.Context())
 	if err != nil {
 		return nil, refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)
 	}
@@ -286,8 +319,8 @@ func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspect
 	return ticket, nil
 }
 
-// guard returns the Guard. It is created at its first use, because that opens the store.
-func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
+// OpenGuard returns the Guard. It is created at its first use, because that opens the store.
+func (o *Handler) OpenGuard(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.openedGuard.Load(); g != nil {
 		return g, nil
 	}
@@ -319,7 +352,7 @@ func chooseIdentity(q request, c caller, op requestedOperation) (upstreamIdentit
 	case identity.Static != "":
 		with, err := q.handler.currentIdentity(q.r.Context(), identity.Static)
 		if err != nil {
-			return upstreamIdentity{}, refuse(kindIdentity, http.StatusServiceUnavailable, capability.Rule()+".static_identity", fmt.Sprintf(
+			return upstreamIdentity{}, refuse(KindIdentity, http.StatusServiceUnavailable, capability.Rule()+".static_identity", fmt.Sprintf(
 				"the call of %s was not made: the gateway has no credentials for identity %s; %s", op.name, identity.Static, missingReason(err)), err)
 		}
 		return upstreamIdentity{strip: true, with: with}, nil
@@ -328,7 +361,7 @@ func chooseIdentity(q request, c caller, op requestedOperation) (upstreamIdentit
 		if q.hosted != nil {
 			reason = "the agent was called without one; continue without this call"
 		}
-		return upstreamIdentity{}, refuse(kindIdentity, 0, capability.Rule()+".user_identity", fmt.Sprintf(
+		return upstreamIdentity{}, refuse(KindIdentity, 0, capability.Rule()+".user_identity", fmt.Sprintf(
 			"the call of %s was not made: it needs the identity of a user, and %s", op.name, reason), nil)
 	case !injects:
 		return upstreamIdentity{strip: true}, nil
@@ -337,7 +370,7 @@ func chooseIdentity(q request, c caller, op requestedOperation) (upstreamIdentit
 	// each call, are not the caller's.
 	with, err := op.operation.Toolset.Credentials.Current(q.r.Context())
 	if err != nil {
-		return upstreamIdentity{}, refuse(kindIdentity, http.StatusServiceUnavailable, capability.Rule(),
+		return upstreamIdentity{}, refuse(KindIdentity, http.StatusServiceUnavailable, capability.Rule(),
 			"the call of "+op.name+" was not made: the gateway has no credentials for it; "+missingReason(err), err)
 	}
 	return upstreamIdentity{strip: true, with: with}, nil

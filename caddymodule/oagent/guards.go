@@ -42,7 +42,7 @@ type Guards struct {
 	app          *app.App
 	recorder     audit.Recorder // nil without an archive
 	endpoints    []*app.AgentEndpoint
-	exposed      []*exposedAgents
+	changed      []func()          // see OnChange
 	callerHashes keyedhash.Callers // hashes of the credentials of callers that no site authenticates
 	latest       *atomic.Pointer[Guards]
 
@@ -71,13 +71,9 @@ func (g *Guards) Provision(_ caddy.Context, a *site.App) (err error) {
 	return nil
 }
 
-// Start checks what endpoints need of the agents, and begins the work in the background: requests to reviewing agents, and runs
-// of hosted agents.
+// Start checks what endpoints need of the agents, and begins the work of the handlers.
 func (g *Guards) Start() error {
 	if err := g.Check(); err != nil {
-		return err
-	}
-	if err := g.loadExposed(); err != nil {
 		return err
 	}
 	for _, h := range g.Handlers {
@@ -93,12 +89,6 @@ func (g *Guards) Stop() {
 	for _, h := range g.Handlers {
 		h.stopWork()
 	}
-}
-
-// Cleanup releases the exposed agents.
-func (g *Guards) Cleanup() error {
-	g.closeExposed()
-	return nil
 }
 
 // guardKey identifies a guard of one configuration by its options. Handlers with equal options share one guard, and so one
@@ -208,7 +198,7 @@ func (g *Guards) At(at site.Site) (handlers []*Handler) {
 func (g *Guards) of(at site.Site, agent string) *Handler {
 	var found *Handler
 	for _, h := range g.Handlers {
-		if h.agents.Last().Agents[agent] == nil {
+		if h.Loader.Last().Agents[agent] == nil {
 			continue
 		}
 		if h.site.SameSite(at) {
@@ -234,7 +224,7 @@ func (g *Guards) Check() error {
 			return fmt.Errorf("%s %s: no oagent handler defines the agent %q%s", b.Protocol, b.Path, b.Agent, g.suggest(b.Agent))
 		}
 	}
-	return g.checkExposed()
+	return nil
 }
 
 // suggest returns the end of an error message: the nearest agent name, or all agent
@@ -242,7 +232,7 @@ func (g *Guards) Check() error {
 func (g *Guards) suggest(name string) string {
 	all := make(map[string]bool)
 	for _, h := range g.Handlers {
-		for _, agent := range h.agents.Last().AgentNames() {
+		for _, agent := range h.Loader.Last().AgentNames() {
 			all[agent] = true
 		}
 	}
@@ -256,13 +246,17 @@ func (g *Guards) suggest(name string) string {
 	return "; there are: " + strings.Join(names, ", ")
 }
 
-// notifyEndpoints updates the endpoints that serve agents as tools, and calls ToolsChanged of those
-// that are limited to an agent.
+// OnChange adds a function that is called when the agents have changed after the start.
+func (g *Guards) OnChange(f func()) { g.changed = append(g.changed, f) }
+
+// notifyEndpoints calls the functions of OnChange, and ToolsChanged of the endpoints that are limited to an agent.
 func (g *Guards) notifyEndpoints() {
 	if !g.app.Site.Started() {
 		return
 	}
-	_ = g.loadExposed() // an error is logged
+	for _, f := range g.changed {
+		f()
+	}
 	for _, b := range g.endpoints {
 		if b.ToolsChanged != nil {
 			b.ToolsChanged()
@@ -273,7 +267,7 @@ func (g *Guards) notifyEndpoints() {
 // LimitTools implements app.Agents.
 func (g *Guards) LimitTools(at site.Site, agent string, t *app.Toolset, toolset *tools.Toolset) *tools.Toolset {
 	if h := g.of(at, agent); h != nil {
-		if a := h.agents.Current().Agents[agent]; a != nil {
+		if a := h.Loader.Current().Agents[agent]; a != nil {
 			return a.Narrow(t, toolset)
 		}
 	}

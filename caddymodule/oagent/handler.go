@@ -19,18 +19,13 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/chat"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/hosted/remote"
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 func init() {
@@ -152,48 +147,18 @@ type Handler struct {
 	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
 
-	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
-	// model traffic.
-	Chat *chat.Handler `json:"chat,omitempty"`
-
-	// The models of the agents. An agent with a model is hosted: this server runs it, and POST to
-	// its document begins an Engagement. Default: no agent is hosted.
-	Models []*hosted.Model `json:"models,omitempty"`
-
-	// Limits on each run of a hosted agent. Default: see the limits.
-	Limits *hosted.Limits `json:"limits,omitempty"`
-
-	// Limits on the runs of single hosted agents, by the names of the agents. Default: those of limits.
-	AgentLimits map[string]*hosted.Limits `json:"agent_limits,omitempty"`
-
-	// How many tokens of models users, groups and agents can use on one day. Default: no limit.
-	Budgets []hosted.Budget `json:"budgets,omitempty"`
-
-	// What the tokens of models cost, for budgets of cost and for usage reports. Default: unknown.
-	Prices []hosted.Price `json:"prices,omitempty"`
-
-	// How many runs of hosted agents this node works on at the same time. One user can have about three
-	// quarters of them. 16 times as many runs can be in progress, which includes those that are queued.
-	// Default: one for each 16 MiB of the memory limit of the process, at least 64 and at most 1024.
-	Workers int `json:"workers,omitempty"`
-
-	// Accepts agent documents over HTTP. Default: all documents are from files.
-	Accept *hosted.AcceptConfig `json:"accept,omitempty"`
-
-	// The servers whose agents hosted agents may call. Default: none.
-	RemoteAgents []*hosted.RemoteServers `json:"remote_agents,omitempty"`
-
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
+
+	Shared `json:"-"`
+	parts  []Part // with the other options
 
 	app           *app.App
 	guards        *Guards
 	logger        *zap.Logger
 	site          site.Site
-	toolsets      []*app.Toolset // that requests are matched to
 	otherToolsets []*app.Toolset // further toolsets whose tools agents may name
-	agents        *agentset.Loader
-	signs         bool // a handler after the guard signs requests
+	signs         bool           // a handler after the guard signs requests
 	openedGuard   atomic.Pointer[oagent.Guard]
 
 	identities     map[string]credential.Set
@@ -201,25 +166,21 @@ type Handler struct {
 
 	metrics    *agentMetrics
 	guardrails *agentset.GuardrailCaller
-	reviewers  *reviewers.Service
-	notices    *notify.Service // nil if there are no notifiers
 	endpoints  *endpoints.Endpoints
-	accepted   *hosted.AcceptService // nil if no documents are accepted
-	remote     *remote.Client        // nil if no agents of other servers may be called
-	host       *hosted.Host          // nil if no agent is hosted
-	realm      func() string         // of the runs of the host, see realmOf
-	server     *caddyhttp.Server     // nil outside of a server
-	serving    context.Context       // ends when the process ends and the server completes its last requests; nil outside of a server
-	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs
+	server     *caddyhttp.Server // nil outside of a server
+	serving    context.Context   // ends when the process ends and the server completes its last requests; nil outside of a server
+	background bool              // the handler works without requests: runs of agents, or calls of reviewing agents' programs
 }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
 		ID:  "http.handlers.oagent",
-		New: func() caddy.Module { return new(Handler) },
+		New: func() caddy.Module { return newHandler() },
 	}
 }
+
+func newHandler() *Handler { return &Handler{parts: parts.New()} }
 
 // Provision reads the agents and links them to the tools.
 func (o *Handler) Provision(ctx caddy.Context) error {
@@ -238,7 +199,6 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		})
 	}
 	o.app.Site.AddDigest(o)
-	o.app.Users.Add("runs", run.UserData{})
 	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -257,19 +217,13 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.app.Site.ProvisionEvents(ctx); err != nil {
 		return err
 	}
-	if err := o.provisionRemote(ctx); err != nil {
+	if err := eachPart(o, func(p Part) error { return p.Provision(ctx, o) }); err != nil {
 		return err
 	}
 	if err := o.provisionAgents(); err != nil {
 		return err
 	}
-	if err := o.provisionHosting(ctx); err != nil {
-		return err
-	}
-	if err := o.provisionAccept(ctx); err != nil {
-		return err
-	}
-	if err := o.provisionParts(ctx); err != nil {
+	if err := o.provisionRecords(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionNotices(ctx); err != nil {
@@ -277,8 +231,8 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	}
 	o.guards.Handlers = append(o.guards.Handlers, o)
 	siteroutes.AddGuard(ctx, o.app, o)
-	bases := make([]string, 0, len(o.toolsets))
-	for _, t := range o.toolsets {
+	bases := make([]string, 0, len(o.Matched))
+	for _, t := range o.Matched {
 		bases = append(bases, t.Key.BasePath)
 	}
 	siteroutes.WarnIfChanged(ctx, "oagent", bases, o.logger)
@@ -312,24 +266,24 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 		if err != nil {
 			return err
 		}
-		o.toolsets = append(o.toolsets, t)
+		o.Matched = append(o.Matched, t)
 	}
 	named := make([]*app.Toolset, 0, len(o.app.ToolsetsByName))
 	for _, name := range slices.Sorted(maps.Keys(o.app.ToolsetsByName)) {
 		named = append(named, o.app.ToolsetsByName[name])
 	}
-	if len(o.toolsets) == 0 {
-		o.toolsets = o.app.ServedAt(o.site)
+	if len(o.Matched) == 0 {
+		o.Matched = o.app.ServedAt(o.site)
 	}
-	if len(o.toolsets) == 0 {
-		o.toolsets = named
+	if len(o.Matched) == 0 {
+		o.Matched = named
 	}
-	if len(o.toolsets) == 0 {
+	if len(o.Matched) == 0 {
 		return errors.New("no toolset, so requests cannot be matched to operations: " +
 			"put mcp or otc before oagent, or name the API's document by toolset, as in: toolset openapi.yaml")
 	}
 	for _, t := range named {
-		if !slices.ContainsFunc(o.toolsets, func(other *app.Toolset) bool { return other.Name == t.Name }) {
+		if !slices.ContainsFunc(o.Matched, func(other *app.Toolset) bool { return other.Name == t.Name }) {
 			o.otherToolsets = append(o.otherToolsets, t)
 		}
 	}
@@ -349,12 +303,7 @@ func (o *Handler) Validate() error {
 	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
 	}
-	for agent, l := range o.AgentLimits {
-		if err := l.Check(); err != nil {
-			return fmt.Errorf("agent %s: %w", agent, err)
-		}
-	}
-	if err := errors.Join(o.Limits.Check(), hosted.CheckBudgets(o.Budgets, o.Prices), directive.NotNegative("workers", int64(o.Workers))); err != nil {
+	if err := eachPart(o, caddy.Validator.Validate); err != nil {
 		return err
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
@@ -393,13 +342,17 @@ func (o *Handler) checkEndpointPaths() error {
 					other.name, other.path, p.name, p.path)
 			}
 		}
-		if o.Chat == nil {
-			continue
-		}
-		for _, chatBlock := range o.Chat.Paths {
-			if (endpointPath{"chat", chatBlock}).isIn(p) {
-				return fmt.Errorf("%s %s overlaps chat %s: use another path", p.name, p.path, chatBlock)
+		err := eachPart(o, func(part PathServer) error {
+			option, served := part.ServedPaths()
+			for _, path := range served {
+				if (endpointPath{option, path}).isIn(p) {
+					return fmt.Errorf("%s %s overlaps %s %s: use another path", p.name, p.path, option, path)
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -420,14 +373,8 @@ func checkMaxRecorded(size int64) error {
 
 // Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
-	o.agents.Stop()
-	if o.remote != nil {
-		o.remote.Close()
-	}
-	if o.host != nil {
-		o.host.Release()
-	}
-	return nil
+	o.Loader.Stop()
+	return eachPart(o, caddy.CleanerUpper.Cleanup)
 }
 
 // Interface guards

@@ -158,7 +158,7 @@ func (p *operationReader) readCall() *refusalError {
 func (p *operationReader) checkBuilt() *refusalError {
 	tool, err := p.caller.agents.Routes.MatchCall(p.request.r, p.request.call.Tool)
 	if err != nil {
-		if errors.Is(err, match.ErrNoOperation) && !slices.Contains(p.request.handler.toolsets, p.found.operation.Toolset) {
+		if errors.Is(err, match.ErrNoOperation) && !slices.Contains(p.request.handler.Matched, p.found.operation.Toolset) {
 			return nil // plain requests are not matched to the operations of this toolset
 		}
 		return p.refuseUnmatched(err)

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/oagent"
@@ -38,7 +37,7 @@ type Originals struct {
 // unmarshalOriginals reads the subdirective originals.
 func (o *Handler) unmarshalOriginals(b *directive.Block) error {
 	o.Originals = new(Originals)
-	return onlyOne(b, func(b *directive.Block) error {
+	return b.Single(func(b *directive.Block) error {
 		if b.CountRemainingArgs() > 0 {
 			if err := b.Each(&o.Originals.Users, identity.CheckEntry); err != nil {
 				return err
@@ -67,7 +66,7 @@ func (o *Handler) provisionOriginals() error {
 		o.Originals.opened.Keep = len(o.Originals.Users) > 0
 		return nil
 	}
-	for _, t := range o.toolsets {
+	for _, t := range o.Matched {
 		if t.Inspect.Reviewers() != nil {
 			return fmt.Errorf("an inspector of toolset %s requires reviews, for which oagent needs a secret, as in: originals group:privacy { secret {env.REVIEW_SECRET} }", t.Name)
 		}
@@ -75,8 +74,8 @@ func (o *Handler) provisionOriginals() error {
 	return nil
 }
 
-// sealer returns the keys for original arguments, or nil.
-func (o *Originals) sealer() *review.Originals {
+// Keys returns the keys for original arguments, or nil.
+func (o *Originals) Keys() *review.Originals {
 	if o == nil {
 		return nil
 	}
@@ -93,7 +92,7 @@ func (o *Originals) mayRead(user *identity.User) *review.Originals {
 
 // warnInspectorReviews logs a warning for each reviewer of an inspector who cannot decide.
 func warnInspectorReviews(o *Handler, set *agentset.Set, login bool) {
-	for _, t := range o.toolsets {
+	for _, t := range o.Matched {
 		for _, reviewer := range t.Inspect.Reviewers() {
 			warnUndecidable(o, set, o.logger.With(zap.String("toolset", t.Name), zap.String("reviewer", reviewer)), reviewer, login)
 		}
@@ -118,9 +117,15 @@ func requireReview(q request, op requestedOperation, required *inspect.ReviewErr
 	return inspected, nil
 }
 
+// WarnUnreviewable logs that a call was refused, because inspectors require a review that is not possible.
+func WarnUnreviewable(logger *zap.Logger, toolset, tool, cause string) {
+	logger.Warn("a tool call was refused: an inspector requires a review that is not possible",
+		zap.String("toolset", toolset), zap.String("tool", tool), zap.String("cause", cause))
+}
+
 // refuseUnreviewable refuses a call for which inspectors require a review that is not possible.
 func refuseUnreviewable(q request, op requestedOperation, cause string) *refusalError {
-	hosted.WarnUnreviewable(q.handler.logger, op.operation.Toolset.Name, op.name, cause)
+	WarnUnreviewable(q.handler.logger, op.operation.Toolset.Name, op.name, cause)
 	return refuse(kindInspected, http.StatusForbidden, "", "the call of "+op.name+
 		" was not made: an inspector requires a review of its arguments, which is not possible: "+cause, nil)
 }

@@ -10,10 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -27,8 +25,9 @@ const (
 	kindUndeclared       engagement.Kind = "undeclared"        // it has a parameter or property that the document does not declare
 	kindTooLarge         engagement.Kind = "too_large"         // its body is larger than max_input
 	kindBody             engagement.Kind = "body"              // its body arrives too slowly, or there is no memory for it
-	kindIdentity                         = hosted.KindIdentity // there are no credentials for it
+	KindIdentity         engagement.Kind = "identity"          // there are no credentials for it
 	kindInspected        engagement.Kind = "inspected"         // an inspector of the toolset rejects its arguments or its response
+	kindUncheckedContent engagement.Kind = "unchecked_content" // a guardrail on model traffic cannot check it, see chat.CodeUnchecked
 	kindUnavailable      engagement.Kind = "unavailable"       // the API's document is not loaded
 )
 
@@ -60,7 +59,7 @@ var titles = map[engagement.Kind]string{
 	kindUndeclared:                   "The request has undeclared parameters",
 	kindTooLarge:                     "The request is too large",
 	kindBody:                         "The body cannot be read now",
-	kindIdentity:                     "There are no credentials for this call",
+	KindIdentity:                     "There are no credentials for this call",
 	kindUnavailable:                  "The API's document is not loaded yet",
 }
 
@@ -211,7 +210,7 @@ func (d *decision) recordRefusal(r *refusalError) {
 	if d.caller.agent == nil || !isDecided(r) {
 		return
 	}
-	guard, err := d.request.handler.guard(d.request.r.Context())
+	guard, err := d.request.handler.OpenGuard(d.request.r.Context())
 	if err == nil {
 		err = guard.Refuse(d.request.r.Context(), d.caller.binding, r.Refusal, d.admission.inputs, d.recordedReason(r))
 	}
@@ -225,12 +224,12 @@ func (d *decision) recordRefusal(r *refusalError) {
 // identity of a request.
 func isDecided(r *refusalError) bool {
 	switch r.Kind {
-	case kindIdentity:
+	case KindIdentity:
 		return true
 	case kindUnknownOperation, kindAmbiguous, kindUnreadable, kindUndeclared, kindTooLarge:
 		return r.status < http.StatusInternalServerError
 	}
-	return string(r.Kind) == chat.CodeUnchecked
+	return r.Kind == kindUncheckedContent
 }
 
 // recordedReason returns the reason for the record. If the request matches no operation, the

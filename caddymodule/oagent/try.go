@@ -10,7 +10,7 @@ import (
 
 // Try implements siteroutes.Guard: it decides as identify and readOperation do.
 func (o *Handler) Try(call *siteroutes.Call) *siteroutes.Refusal {
-	agents := o.agents.Current()
+	agents := o.Loader.Current()
 	name := call.Replace(o.Guard)
 	if strings.Contains(name, "{") {
 		return nil // the caller names the agent
@@ -33,7 +33,7 @@ func (o *Handler) Try(call *siteroutes.Call) *siteroutes.Refusal {
 		}
 	case name == "":
 		agent = agents.Only
-	case agent == nil && o.accepted != nil:
+	case agent == nil && o.Acceptor != nil:
 		return nil // users can add it
 	case agent == nil:
 		return &siteroutes.Refusal{Always: true, Reason: fmt.Sprintf("oagent has no agent %q; its agents are %s", name, agents.ListAgents()), Write: "write another name in guard"}
@@ -47,7 +47,7 @@ func (o *Handler) Try(call *siteroutes.Call) *siteroutes.Refusal {
 		}
 	case op != nil && agent.Capabilities[op] == nil:
 		return &siteroutes.Refusal{
-			OfTool: true, Always: !slices.Contains(o.toolsets, op.Toolset), Reason: "agent " + agent.Name + " may use none of the tools",
+			OfTool: true, Always: !slices.Contains(o.Matched, op.Toolset), Reason: "agent " + agent.Name + " may use none of the tools",
 			Write: "write the tools in the capabilities of the agent, or limit oagent to other paths with a matcher",
 		}
 	}

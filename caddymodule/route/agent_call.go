@@ -64,7 +64,7 @@ func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {
 		return fmt.Errorf("%s %s has both agent and expose_agents: agent %s serves the tools that this agent may use, and expose_agents serves agents; remove one",
 			e.Protocol, e.Path, e.agent.name)
 	}
-	agents, err := e.App.Agents()
+	agents, err := e.App.HostedAgents()
 	if err != nil {
 		return err
 	}

@@ -45,13 +45,18 @@ func Types(root string) ([]Type, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := reflect.TypeOf(module.New())
+		value := module.New()
+		t := reflect.TypeOf(value)
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
 		ours := strings.HasPrefix(t.PkgPath(), modulePath+"/") && !strings.HasPrefix(t.PkgPath(), modulePath+"/examples/")
 		if ours && !strings.HasPrefix(string(module.ID), "admin.") {
-			r.types = append(r.types, r.read(t, string(module.ID)))
+			described := r.read(t, string(module.ID))
+			for _, part := range partsOf(value) {
+				r.fields(part, &described)
+			}
+			r.types = append(r.types, described)
 		}
 	}
 	modules := len(r.types)
@@ -62,6 +67,21 @@ func Types(root string) ([]Type, error) {
 	}
 	slices.SortFunc(r.types[modules:], func(a, b Type) int { return strings.Compare(a.ID, b.ID) })
 	return r.types, r.err
+}
+
+// partsOf returns the structs with further options of a module: those of the sections of the app agents, and of the parts of the
+// handler oagent.
+func partsOf(module any) (all []reflect.Type) {
+	for _, name := range []string{"Sections", "Parts"} {
+		method := reflect.ValueOf(module).MethodByName(name)
+		if !method.IsValid() || method.Type().NumIn() > 0 || method.Type().NumOut() != 1 || method.Type().Out(0).Kind() != reflect.Slice {
+			continue
+		}
+		for _, part := range method.Call(nil)[0].Seq2() {
+			all = append(all, part.Elem().Type().Elem())
+		}
+	}
+	return all
 }
 
 type reader struct {

@@ -13,6 +13,8 @@ var guestParts = map[string]string{
 	"github.com/anthropics/":          "a model client",
 	module + "oagent/hosted":          "hosted agents",
 	module + "caddymodule/hosted":     "hosted agents",
+	module + "oagent/chat":            "guardrails on model traffic",
+	module + "caddymodule/chat":       "guardrails on model traffic",
 	module + "caddymodule/commands":   "commands",
 	module + "caddymodule/console":    "the console",
 	module + "store/postgres":         "Postgres",
@@ -28,13 +30,13 @@ func TestDirectives_link_no_guests(t *testing.T) {
 	const folder = "../../caddymodule/"
 	// The tags are those of xcaddy. Without them, Caddy itself links a client of Postgres.
 	out, err := exec.Command("go", "list", "-tags=nobadger,nomysql,nopgx", `-f={{.Name}}{{range .Deps}} {{.}}{{end}}`,
-		folder+"mcp", folder+"otc", folder+"ocp", folder+"auth").Output()
+		folder+"mcp", folder+"otc", folder+"ocp", folder+"auth", folder+"oagent").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	linkedBy := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(linkedBy) != 4 {
-		t.Fatalf("got %d packages, want 4:\n%s", len(linkedBy), out)
+	if len(linkedBy) != 5 {
+		t.Fatalf("got %d packages, want 5:\n%s", len(linkedBy), out)
 	}
 	for _, line := range linkedBy {
 		directive, linked := strings.Fields(line)[0], strings.Fields(line)[1:]

@@ -64,8 +64,9 @@ var directives = map[string][]string{
 	"console":     {"app", "calls", "directive", "oagent", "route"},
 	"stdio":       {"app", "auth", "calls", "commands", "mcp", "otc", "route"},
 	"commands":    {"app", "archive", "calls", "directive"},
-	"hosted":      {"app", "directive", "inspect", "internal/agentset", "route"},
-	"oagent":      {"app", "directive", "hosted", "internal/agentset", "route", "stores"},
+	"oagent":      {"app", "directive", "internal/agentset", "route", "stores"},
+	"hosted":      {"app", "directive", "inspect", "internal/agentset", "oagent", "route"},
+	"chat":        {"directive", "internal/agentset", "oagent", "route"},
 
 	"oagent/command": {"app", "commands", "internal/agentset"},
 	"ocp/command":    {"commands"},

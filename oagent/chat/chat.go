@@ -6,7 +6,6 @@
 //
 //   - FormatOf derives the API from the request's path.
 //   - ReadRequest extracts the user's texts from a request (request*.go).
-//   - Arguments maps a text to the arguments of the guardrail's tool (arguments.go).
 //   - ReadAnswer extracts all text of the model from a response, which is a JSON document or a
 //     stream of events (answer.go, text*.go, events.go).
 //   - AppendError formats a refusal as an error of the API (fault.go).

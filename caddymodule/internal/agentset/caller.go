@@ -18,7 +18,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -66,11 +65,11 @@ func (c *GuardrailCaller) CheckTool(op *Operation, side engagement.Side) error {
 }
 
 // argumentsOf returns how the text is passed to the tool.
-func argumentsOf(tool *tools.Tool, side engagement.Side) (chat.Arguments, error) {
+func argumentsOf(tool *tools.Tool, side engagement.Side) (textArguments, error) {
 	if side == engagement.SideOutput {
-		return chat.OutputArguments(tool)
+		return outputArguments(tool)
 	}
-	return chat.InputArguments(tool)
+	return inputArguments(tool)
 }
 
 // invoke sends the tool call directly to the tool's API. It cannot use the next handlers,

@@ -1,7 +1,7 @@
 // Package notify sends notices about pending reviews, and about the runs of hosted agents. It has the namespace
 // oagent.notifiers of guest modules, and the modules webhook, slack and smtp.
 //
-// The reviews are in the store, in the lists of their reviewers, and the notices about runs are in a run.Outbox. A Service
+// The reviews are in the store, in the lists of their reviewers, and the notices about runs are in an Outbox. A Service
 // scans these lists, and claims each notice in the store before it sends the notice. Therefore only one node sends it, and if
 // the process ends before, the notice is sent after the restart.
 package notify
@@ -25,7 +25,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -66,7 +65,7 @@ type Selector interface {
 	Wants(kind string) bool // kind is a Notice.Type
 }
 
-// Types of notices about reviews. Those about runs are the kinds of package run.
+// Types of notices about reviews. Those about runs are in runTypes.
 const (
 	typePending   = "review.pending"
 	typeEscalated = "review.escalated" // more people may decide now
@@ -95,8 +94,8 @@ type Notice struct {
 
 	// Of a notice about a run:
 
-	At  time.Time      `json:"at,omitzero"`
-	Run *run.NoticeRun `json:"run,omitempty"`
+	At  time.Time `json:"at,omitzero"`
+	Run *Run      `json:"run,omitempty"`
 }
 
 // Key identifies the notice. It is the id of the review for the first notice about it.
@@ -110,7 +109,7 @@ func (n *Notice) Key() string {
 // expiry is when the notice is no longer sent.
 func (n *Notice) expiry() time.Time {
 	if n.Run != nil {
-		return n.At.Add(run.NoticeTTL)
+		return n.At.Add(runTTL)
 	}
 	return n.ExpiresAt
 }
@@ -118,9 +117,8 @@ func (n *Notice) expiry() time.Time {
 // Options configures a Service.
 type Options struct {
 	Notifiers []Notifier
-	Reviews   string                                     // path of the endpoint for reviewers; "" for none
-	Runs      string                                     // path of the endpoint for Engagements
-	Outbox    func(context.Context) (*run.Outbox, error) // nil if no agents are hosted
+	Reviews   string // path of the endpoint for reviewers; "" for none
+	Outbox    Outbox // nil if no agents are hosted
 	Set       func() *agentset.Set
 	Guard     func(context.Context) (*oagent.Guard, error)
 	Store     func(context.Context) (store.Store, error)
@@ -169,6 +167,9 @@ func (s *Service) Wake() {
 	}
 }
 
+// Wants reports whether a Notifier sends notices of one of these types. A nil Service has none.
+func (s *Service) Wants(kinds ...string) bool { return s != nil && s.wanted(kinds...) != nil }
+
 // wants reports whether a Notifier sends notices of that type.
 func (s *Service) wants(n int, kind string) bool {
 	if selects, ok := s.options.Notifiers[n].(Selector); ok {
@@ -190,7 +191,7 @@ func (s *Service) wanted(kinds ...string) (all []int) {
 // scan finds the notices to send.
 func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
 	all = s.scanReviews(ctx, visit)
-	if s.options.Outbox != nil && s.wanted(runTypes()...) != nil {
+	if s.options.Outbox != nil && s.wanted(runTypes...) != nil {
 		all = s.scanRuns(ctx, visit) && all
 	}
 	return all

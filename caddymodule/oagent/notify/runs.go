@@ -9,49 +9,62 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
 )
 
-// RunNotices returns the options for the notices about runs; nil if no Notifier wants any. A nil Service has none.
-func (s *Service) RunNotices() *run.NoticeOptions {
-	if s == nil || s.wanted(runTypes()...) == nil {
-		return nil
-	}
-	return &run.NoticeOptions{
-		Wants:   func(kind run.NoticeKind) bool { return s.wanted(string(kind)) != nil },
-		Added:   s.Wake,
-		Dropped: func(n *run.OperatorNotice) { s.dropped(n, "too many notices wait") },
-	}
+// runTypes are the types of the notices about runs: the kinds of package run.
+var runTypes = []string{"run.complete", "run.failed", "run.canceled", "run.question", "run.credentials", "run.review"}
+
+// runTTL is how long after its time a notice about a run may be sent.
+const runTTL = 24 * time.Hour
+
+// Run is what a notice says of a run of a hosted agent.
+type Run struct {
+	ID        string    `json:"id"`
+	Root      string    `json:"root,omitzero"` // id of the run that the user has started; "" for this one
+	Status    string    `json:"status"`
+	Reason    string    `json:"reason,omitzero"`    // why it ended without an answer
+	Rule      string    `json:"rule,omitzero"`      // the limit or the budget that it has reached
+	WaitsFor  []string  `json:"waits_for,omitzero"` // ids of the questions or reviews that are new
+	StartedAt time.Time `json:"started_at"`
+	Usage     RunUsage  `json:"usage"`
 }
 
-// runTypes returns the types of the notices about runs.
-func runTypes() (all []string) {
-	for _, kind := range run.NoticeKinds() {
-		all = append(all, string(kind))
-	}
-	return all
+// RunUsage is what a run has used so far.
+type RunUsage struct {
+	Turns        int     `json:"turns"`
+	ToolCalls    int     `json:"tool_calls"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	CachedTokens int64   `json:"cached_tokens,omitzero"`        // the part of InputTokens that the API read from its cache
+	CalledAgents int64   `json:"called_agents_tokens,omitzero"` // tokens of the agents that it called, which are included
+	Estimated    bool    `json:"estimated,omitzero"`            // the model's API did not report its tokens
+	Cost         float64 `json:"cost,omitzero"`                 // in the currency of the prices; 0 if there are none
 }
 
-func (s *Service) dropped(n *run.OperatorNotice, reason string) {
-	s.options.Logger.Warn("a notice about a run was dropped", zap.String("reason", reason), zap.String("notice", n.ID), zap.String("type", string(n.Kind)),
+// Outbox has the notices about runs until they are sent.
+type Outbox interface {
+	// List returns the notices, the oldest first.
+	List(ctx context.Context) ([]*Notice, error)
+	// Remove removes a notice of List.
+	Remove(ctx context.Context, n *Notice) error
+}
+
+// Dropped logs that a notice about a run was removed without having been sent.
+func (s *Service) Dropped(n *Notice, reason string) {
+	s.options.Logger.Warn("a notice about a run was dropped", zap.String("reason", reason), zap.String("notice", n.ID), zap.String("type", n.Type),
 		zap.String("agent", n.Agent), zap.String("engagement_id", n.Run.ID))
 }
 
 // scanRuns finds the notices about runs.
 func (s *Service) scanRuns(ctx context.Context, visit func(lease.Job)) (all bool) {
-	outbox, err := s.options.Outbox(ctx)
-	var notices []run.OperatorNotice
-	if err == nil {
-		notices, err = outbox.List(ctx)
-	}
-	for i := range notices {
-		n := &notices[i]
-		notice, wanted := s.runNotice(n), s.wanted(string(n.Kind))
+	notices, err := s.options.Outbox.List(ctx)
+	for _, notice := range notices {
+		wanted := s.wanted(notice.Type)
 		if time.Now().After(notice.expiry()) {
-			if err = errors.Join(err, outbox.Remove(ctx, n)); err == nil {
-				s.dropped(n, "it was not sent in time")
+			if err = errors.Join(err, s.options.Outbox.Remove(ctx, notice)); err == nil {
+				s.Dropped(notice, "it was not sent in time")
 			}
 			continue
 		}
@@ -60,7 +73,7 @@ func (s *Service) scanRuns(ctx context.Context, visit func(lease.Job)) (all bool
 				if again := s.send(ctx, number, notice); !again.IsZero() {
 					return again
 				}
-				return s.settle(ctx, outbox, n, notice, wanted)
+				return s.settle(ctx, notice, wanted)
 			}})
 		}
 	}
@@ -70,26 +83,21 @@ func (s *Service) scanRuns(ctx context.Context, visit func(lease.Job)) (all bool
 	return err == nil
 }
 
-// runNotice returns the notice that Notifiers get.
-func (s *Service) runNotice(n *run.OperatorNotice) *Notice {
-	return &Notice{ID: n.ID, Type: string(n.Kind), Agent: n.Agent, User: n.User, Location: s.options.Runs + "/" + n.Run.ID, At: n.At, Run: &n.Run}
-}
-
 // settle removes a notice that all Notifiers of this configuration have sent, or have given up. It returns the time of the next check; zero for none. The
 // claims remain for doneTTL: if a node died after it had added the notice to the Outbox, another one may add the notice again.
-func (s *Service) settle(ctx context.Context, outbox *run.Outbox, n *run.OperatorNotice, notice *Notice, wanted []int) (again time.Time) {
-	isOpen, err := s.settleOnce(ctx, outbox, n, notice, wanted)
+func (s *Service) settle(ctx context.Context, notice *Notice, wanted []int) (again time.Time) {
+	isOpen, err := s.settleOnce(ctx, notice, wanted)
 	if isOpen {
 		return time.Time{} // the end of the other Notifier's work settles it
 	}
 	if err != nil && ctx.Err() == nil {
-		s.options.Logger.Error("removing a notice that was sent failed; it is tried again", zap.String("notice", n.ID), zap.Error(err))
+		s.options.Logger.Error("removing a notice that was sent failed; it is tried again", zap.String("notice", notice.ID), zap.Error(err))
 	}
 	return time.Now().Add(s.pace.OtherNodeDelay)
 }
 
 // settleOnce is settle once. It reports whether a Notifier has not sent the notice yet.
-func (s *Service) settleOnce(ctx context.Context, outbox *run.Outbox, n *run.OperatorNotice, notice *Notice, wanted []int) (isOpen bool, err error) {
+func (s *Service) settleOnce(ctx context.Context, notice *Notice, wanted []int) (isOpen bool, err error) {
 	st, err := s.options.Store(ctx)
 	if err != nil {
 		return false, err
@@ -106,7 +114,7 @@ func (s *Service) settleOnce(ctx context.Context, outbox *run.Outbox, n *run.Ope
 		}
 		done[key] = r.Value
 	}
-	if err := outbox.Remove(ctx, n); err != nil {
+	if err := s.options.Outbox.Remove(ctx, notice); err != nil {
 		return false, err
 	}
 	for key, value := range done {

@@ -77,13 +77,27 @@ func openStore(t *testing.T) store.Store {
 	return st
 }
 
+// runOutbox is an Outbox as that of package hosted.
+type runOutbox struct{ *run.Outbox }
+
+func (b runOutbox) List(ctx context.Context) (all []*Notice, err error) {
+	listed, err := b.Outbox.List(ctx)
+	for _, n := range listed {
+		all = append(all, &Notice{ID: n.ID, Type: string(n.Kind), Agent: n.Agent, At: n.At, Run: &Run{ID: n.Run.ID}})
+	}
+	return all, err
+}
+
+func (b runOutbox) Remove(ctx context.Context, n *Notice) error {
+	return b.Outbox.Remove(ctx, &run.OperatorNotice{ID: n.ID, Run: run.NoticeRun{ID: n.Run.ID}})
+}
+
 // startService starts a Service for notices about runs.
 func startService(t *testing.T, st store.Store, logger *zap.Logger, notifiers ...Notifier) *Service {
 	t.Helper()
 	s := New(Options{
-		Notifiers: notifiers, Runs: "/engagements", Logger: logger,
-		Outbox: func(context.Context) (*run.Outbox, error) { return run.NewOutbox(st, ""), nil },
-		Store:  func(context.Context) (store.Store, error) { return st, nil },
+		Notifiers: notifiers, Logger: logger, Outbox: runOutbox{run.NewOutbox(st, "")},
+		Store: func(context.Context) (store.Store, error) { return st, nil },
 	})
 	s.Start(review.Pace{ScanInterval: 50 * time.Millisecond, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond})
 	t.Cleanup(s.Stop)
@@ -233,10 +247,7 @@ func TestRuns_unwanted_notices_remain(t *testing.T) {
 
 // TestRuns_no_scan_without_events checks that a Service whose Notifiers want only notices about reviews does not read the outbox.
 func TestRuns_no_scan_without_events(t *testing.T) {
-	s := New(Options{Notifiers: []Notifier{newRecorder("a", "review.none")}, Outbox: func(context.Context) (*run.Outbox, error) {
-		t.Error("the outbox was read")
-		return nil, errors.New("unexpected")
-	}})
+	s := New(Options{Notifiers: []Notifier{newRecorder("a", "review.none")}, Outbox: runOutbox{}}) // its List panics
 	if !s.scan(t.Context(), nil) {
 		t.Error("the scan failed")
 	}
@@ -272,9 +283,9 @@ func TestRuns_dropped(t *testing.T) {
 func TestSelection_events(t *testing.T) {
 	for entries, want := range map[string]string{
 		"":                              "review.pending review.escalated",
-		"run.*":                         strings.Join(runTypes(), " "),
+		"run.*":                         strings.Join(runTypes, " "),
 		"run.failed review.pending":     "review.pending run.failed",
-		"*":                             "review.pending review.escalated " + strings.Join(runTypes(), " "),
+		"*":                             "review.pending review.escalated " + strings.Join(runTypes, " "),
 		"run.question run.complete":     "run.complete run.question",
 		"run.done":                      "error",
 		"run.complete [":                "error",
@@ -284,7 +295,7 @@ func TestSelection_events(t *testing.T) {
 		got := "error"
 		if s.provision(caddy.NewReplacer()) == nil {
 			var wanted []string
-			for _, kind := range append([]string{typePending, typeEscalated}, runTypes()...) {
+			for _, kind := range append([]string{typePending, typeEscalated}, runTypes...) {
 				if s.Wants(kind) {
 					wanted = append(wanted, kind)
 				}

@@ -35,7 +35,7 @@ func (s *Selection) options(b *directive.Block, more directive.Options) directiv
 
 // checkEvents returns an error if a pattern of Events matches no type.
 func checkEvents(pattern string) error {
-	types := append([]string{typePending, typeEscalated}, runTypes()...)
+	types := append([]string{typePending, typeEscalated}, runTypes...)
 	if !slices.ContainsFunc(types, func(kind string) bool { return matches(pattern, kind) }) {
 		return fmt.Errorf("%s matches no type of notices%s", pattern, directive.DidYouMean(pattern, types))
 	}

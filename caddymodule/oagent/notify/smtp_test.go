@@ -24,7 +24,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 // mailServer is a mail server for tests.
@@ -366,7 +365,7 @@ func TestSMTP_target(t *testing.T) {
 // TestLines_of_runs checks the text about a run, and that placeholders in console are replaced.
 func TestLines_of_runs(t *testing.T) {
 	t.Setenv("FAIRWAY_TEST_HOST", "gw.example.com")
-	n := &Notice{ID: "R-1", Type: string(run.NoticeFailed), Agent: "desk", User: "ada", Run: &run.NoticeRun{ID: "R", Reason: run.EndBudget, Rule: "user ada"}}
+	n := &Notice{ID: "R-1", Type: "run.failed", Agent: "desk", User: "ada", Run: &Run{ID: "R", Reason: "budget", Rule: "user ada"}}
 	s := Selection{Console: "https://{env.FAIRWAY_TEST_HOST}/console"}
 	if err := s.provision(caddy.NewReplacer()); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 // maxLine is how many bytes of a value are in a text for people.
@@ -16,14 +15,14 @@ const maxLine = 300
 // subject returns a line that says what a notice is about.
 func (n *Notice) subject() string {
 	what := map[string]string{
-		typePending:                   "A review is pending",
-		typeEscalated:                 "A review is still pending",
-		string(run.NoticeComplete):    "A run is complete",
-		string(run.NoticeFailed):      "A run has failed",
-		string(run.NoticeCanceled):    "A run was canceled",
-		string(run.NoticeQuestion):    "A run waits for an answer of its user",
-		string(run.NoticeCredentials): "A run waits for credentials of its user",
-		string(run.NoticeReview):      "A run waits for a review",
+		typePending:       "A review is pending",
+		typeEscalated:     "A review is still pending",
+		"run.complete":    "A run is complete",
+		"run.failed":      "A run has failed",
+		"run.canceled":    "A run was canceled",
+		"run.question":    "A run waits for an answer of its user",
+		"run.credentials": "A run waits for credentials of its user",
+		"run.review":      "A run waits for a review",
 	}[n.Type]
 	return plain(what + ": " + strings.TrimSpace(n.Agent+" "+n.Name))
 }
@@ -40,7 +39,7 @@ func (n *Notice) lines(link string) []string {
 	add("User", n.User)
 	if r := n.Run; r != nil {
 		add("Engagement", r.ID)
-		add("Reason", strings.TrimSpace(string(r.Reason)+" "+r.Rule))
+		add("Reason", strings.TrimSpace(r.Reason+" "+r.Rule))
 		add("Tokens", fmt.Sprintf("%d in, %d out", r.Usage.InputTokens, r.Usage.OutputTokens))
 		add("Time", n.At.UTC().Format(time.RFC3339))
 	} else {

@@ -30,7 +30,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
@@ -56,7 +55,17 @@ type Options struct {
 	Guardrails *agentset.GuardrailCaller
 	Logger     *zap.Logger
 	Spans      *calltrace.Source // of the requests to programs
-	Host       *hosted.Host      // runs agents of the site; nil if none is hosted
+	Host       Host              // runs agents of the site; nil if none is hosted
+}
+
+// Host runs agents of the handler. Package hosted implements it.
+type Host interface {
+	// Runs reports whether this server runs the agent.
+	Runs(agent *oagent.Agent) bool
+
+	// Review starts the run in which an agent decides a review, unless it was started before. Its input is the first of the inputs that
+	// is not too large. If the agent cannot decide, undecided is the reason.
+	Review(ctx context.Context, agent *oagent.Agent, r *review.Review, inputs ...string) (undecided string, err error)
 }
 
 // Service decides reviews on behalf of agents. It knows who may decide for an agent, checks
@@ -93,7 +102,7 @@ func (s *Service) HasProgram(agent string) bool {
 // IsAsked reports whether the agent is asked about reviews: it has a program, or this server runs it.
 func (s *Service) IsAsked(agent string) bool {
 	a := s.options.Set().Agents[agent]
-	return s.HasProgram(agent) || a != nil && s.options.Host.Runs(a.Agent)
+	return s.HasProgram(agent) || a != nil && s.options.Host != nil && s.options.Host.Runs(a.Agent)
 }
 
 // DecidesAlone reports whether no user is notified of the agent's reviews: it has a program, or this server

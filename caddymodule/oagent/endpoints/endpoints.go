@@ -8,8 +8,7 @@
 //   - For Engagements and reviews, the site must have authenticated the user.
 //   - One of these types answers the request: documentRequest (documents.go), engagementRequest
 //     (engagements.go) or reviewRequest (reviews.go). They read and change
-//     the records through the Guard. A runRequest (runs.go, run_events.go) is about an Engagement
-//     whose agent this server runs.
+//     the records through the Guard. A Host responds to those about an Engagement whose agent this server runs (host.go).
 //   - The response is JSON that must not be cached, or a problem document. A user gets the same
 //     response for a resource of another user as for one that does not exist.
 package endpoints
@@ -27,7 +26,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -61,9 +59,9 @@ type Options struct {
 	// BoundBody limits the body of a request that is read next. If release is not nil, it must be called afterwards.
 	BoundBody func(*http.Request) (release func())
 	// Host runs the agents of the site; nil if none is hosted.
-	Host *hosted.Host
-	// Accept accepts agent documents; nil if all of them are from files.
-	Accept *hosted.AcceptService
+	Host Host
+	// Accept responds to an authenticated request that changes an agent document; nil if all of them are from files.
+	Accept func(*Request)
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
 	// Originals returns the keys of original inputs if a user may read them, or nil.
@@ -95,14 +93,14 @@ func (e *Endpoints) Below(base string) *Endpoints {
 	return New(options)
 }
 
-// request is one request to an endpoint.
-type request struct {
-	options *Options
-	w       http.ResponseWriter
-	r       *http.Request
-	rest    []string // path segments below the endpoint's path
-	user    engagement.User
-	guard   *oagent.Guard
+// Request is one request to an endpoint.
+type Request struct {
+	Options *Options
+	W       http.ResponseWriter
+	R       *http.Request
+	Rest    []string // path segments below the endpoint's path
+	User    engagement.User
+	Guard   *oagent.Guard
 }
 
 // Serve responds to the request if it goes to one of the endpoints. It reports whether it did. The request must not be
@@ -113,10 +111,10 @@ func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
 		documentRequest{e.newRequest(w, r, e.options.Documents)}.serve()
 	case isBelow(path, e.options.Engagements):
 		q := e.newRequest(w, r, e.options.Engagements)
-		q.authenticated(engagementRequest{q}.serve)
+		q.Authenticated(engagementRequest{q}.serve)
 	case isBelow(path, e.options.Reviews):
 		q := e.newRequest(w, r, e.options.Reviews)
-		q.authenticated(reviewRequest{q}.serve)
+		q.Authenticated(reviewRequest{q}.serve)
 	default:
 		return false
 	}
@@ -131,95 +129,95 @@ func isBelow(path, endpoint string) bool {
 }
 
 // newRequest returns the request to the endpoint with that path.
-func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint string) *request {
-	q := &request{options: &e.options, w: w, r: r}
+func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint string) *Request {
+	q := &Request{Options: &e.options, W: w, R: r}
 	if rest := strings.Trim(r.URL.Path[len(endpoint):], "/"); rest != "" {
-		q.rest = strings.Split(rest, "/")
+		q.Rest = strings.Split(rest, "/")
 	}
 	return q
 }
 
-// authenticated calls page for an authenticated user. Other users get the same error whether
+// Authenticated calls page for an authenticated user. Other users get the same error whether
 // the resource exists or not.
-func (q *request) authenticated(page func()) {
-	if q.user = q.options.User(q.r); q.user.ID == "" && !isAuditor(q.r.Context()) {
-		q.problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
+func (q *Request) Authenticated(page func()) {
+	if q.User = q.Options.User(q.R); q.User.ID == "" && !isAuditor(q.R.Context()) {
+		q.Problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
 		return
 	}
 	var err error
-	if q.guard, err = q.options.Guard(q.r.Context()); err != nil {
-		q.fail(err)
+	if q.Guard, err = q.Options.Guard(q.R.Context()); err != nil {
+		q.Fail(err)
 		return
 	}
 	page()
 }
 
-// allow reports whether the method is one of the given methods. If not, it sends an error
+// Allow reports whether the method is one of the given methods. If not, it sends an error
 // response.
-func (q *request) allow(methods ...string) bool {
-	if slices.Contains(methods, q.r.Method) || q.r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
+func (q *Request) Allow(methods ...string) bool {
+	if slices.Contains(methods, q.R.Method) || q.R.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
 		return true
 	}
 	allowed := strings.Join(methods, ", ")
 	if slices.Contains(methods, http.MethodGet) {
 		allowed += ", HEAD"
 	}
-	q.w.Header().Set("Allow", allowed)
-	q.problem(http.StatusMethodNotAllowed, "Method not allowed", "Use one of: "+allowed+".")
+	q.W.Header().Set("Allow", allowed)
+	q.Problem(http.StatusMethodNotAllowed, "Method not allowed", "Use one of: "+allowed+".")
 	return false
 }
 
-func (q *request) problem(status int, title, detail string) {
-	respond.WriteProblem(q.w, status, title, detail)
+func (q *Request) Problem(status int, title, detail string) {
+	respond.WriteProblem(q.W, status, title, detail)
 }
 
-func (q *request) notFound() {
-	q.problem(http.StatusNotFound, "Not found", "The resource does not exist, or you may not see it.")
+func (q *Request) NotFound() {
+	q.Problem(http.StatusNotFound, "Not found", "The resource does not exist, or you may not see it.")
 }
 
-// fail responds with an error of the store.
-func (q *request) fail(err error) {
-	if q.r.Context().Err() == nil {
-		q.options.StoreFailed(err)
+// Fail responds with an error of the store.
+func (q *Request) Fail(err error) {
+	if q.R.Context().Err() == nil {
+		q.Options.StoreFailed(err)
 	}
-	q.w.Header().Set("Retry-After", "2")
-	q.problem(http.StatusServiceUnavailable, "Records unavailable", "The records are temporarily unavailable. Try again later.")
+	q.W.Header().Set("Retry-After", "2")
+	q.Problem(http.StatusServiceUnavailable, "Records unavailable", "The records are temporarily unavailable. Try again later.")
 }
 
-// write responds with JSON that must not be cached.
-func (q *request) write(value any) {
+// Write responds with JSON that must not be cached.
+func (q *Request) Write(value any) {
 	body, err := json.Marshal(value, json.Deterministic(true))
 	if err != nil {
-		q.fail(err)
+		q.Fail(err)
 		return
 	}
-	header := q.w.Header()
+	header := q.W.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	q.w.WriteHeader(http.StatusOK)
-	if q.r.Method != http.MethodHead {
-		_, _ = q.w.Write(body) // the client may have disconnected
+	q.W.WriteHeader(http.StatusOK)
+	if q.R.Method != http.MethodHead {
+		_, _ = q.W.Write(body) // the client may have disconnected
 	}
 }
 
 // jsonObject reads a small JSON body of a POST that changes something. If the request is
 // invalid, it sends an error response and returns false. In particular it rejects requests
 // that a form on another site could have sent (CSRF).
-func (q *request) jsonObject(members ...string) (map[string]string, bool) {
-	body, ok := q.readBody(maxBody)
+func (q *Request) jsonObject(members ...string) (map[string]string, bool) {
+	body, ok := q.ReadBody(maxBody)
 	if !ok {
 		return nil, false
 	}
-	parts, ok := q.members(body)
+	parts, ok := q.Members(body)
 	if !ok {
 		return nil, false
 	}
 	values := make(map[string]string, len(members))
 	for _, m := range parts {
 		if !slices.Contains(members, m.Name) || json.Unmarshal(m.Value, new(string)) != nil {
-			q.problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+".")
+			q.Problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+".")
 			return nil, false
 		}
 		var text string
@@ -229,44 +227,44 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 	return values, true
 }
 
-// readBody reads the JSON in the body of a request that changes something, of at most limit bytes. If the request
+// ReadBody reads the JSON in the body of a request that changes something, of at most limit bytes. If the request
 // is invalid, it sends an error response and returns false. It does not check the JSON.
-func (q *request) readBody(limit int64) (body []byte, ok bool) {
-	if !q.sameOrigin() {
+func (q *Request) ReadBody(limit int64) (body []byte, ok bool) {
+	if !q.SameOrigin() {
 		return nil, false
 	}
-	body, err := q.readSmall(limit)
+	body, err := q.ReadSmall(limit)
 	if err != nil {
-		q.failBody(err, http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
+		q.FailBody(err, http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
 		return nil, false
 	}
-	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	kind, _, _ := strings.Cut(q.R.Header.Get("Content-Type"), ";")
 	hasNone := len(body) == 0 && kind == ""
 	if !hasNone && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
+		q.Problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
 		return nil, false
 	}
 	return body, true
 }
 
-// members returns the members of the object in a body, or sends an error response. No body is an object without members.
-func (q *request) members(body []byte) (members []strictjson.Member, ok bool) {
+// Members returns the members of the object in a body, or sends an error response. No body is an object without members.
+func (q *Request) Members(body []byte) (members []strictjson.Member, ok bool) {
 	if len(body) == 0 {
 		return nil, true
 	}
 	members, err := strictjson.Members(nil, body)
 	if err != nil {
-		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
+		q.Problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
 		return nil, false
 	}
 	return members, true
 }
 
-// sameOrigin refuses a request that changes something if the browser's headers Sec-Fetch-Site
+// SameOrigin refuses a request that changes something if the browser's headers Sec-Fetch-Site
 // or Origin show that it comes from another site. It returns false then.
-func (q *request) sameOrigin() bool {
-	if err := http.NewCrossOriginProtection().Check(q.r); err != nil {
-		q.problem(http.StatusForbidden, "Cross-origin request", "Requests from another site may not change anything. Send the request from this site, or from a program.")
+func (q *Request) SameOrigin() bool {
+	if err := http.NewCrossOriginProtection().Check(q.R); err != nil {
+		q.Problem(http.StatusForbidden, "Cross-origin request", "Requests from another site may not change anything. Send the request from this site, or from a program.")
 		return false
 	}
 	return true
@@ -274,14 +272,14 @@ func (q *request) sameOrigin() bool {
 
 // number parses a non-negative integer query parameter. If it is invalid, it sends an error
 // response and returns false.
-func (q *request) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
+func (q *Request) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
 	text := query.Get(name)
 	if text == "" {
 		return preset, true
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		q.problem(http.StatusBadRequest, "Invalid number",
+		q.Problem(http.StatusBadRequest, "Invalid number",
 			fmt.Sprintf("%s must be a whole number from %d to %d.", name, least, most))
 		return 0, false
 	}
@@ -289,17 +287,17 @@ func (q *request) number(query url.Values, name string, preset, least, most int6
 }
 
 // limit parses the query parameter for the number of items on a page.
-func (q *request) limit(query url.Values, preset, most int64) (int64, bool) {
+func (q *Request) limit(query url.Values, preset, most int64) (int64, bool) {
 	return q.number(query, "limit", preset, 1, most)
 }
 
-func (q *request) isAuditor() bool {
-	return route.UserOf(q.r).IsIn(q.options.Auditors) || isAuditor(q.r.Context())
+func (q *Request) IsAuditor() bool {
+	return route.UserOf(q.R).IsIn(q.Options.Auditors) || isAuditor(q.R.Context())
 }
 
 // identityOf returns the groups and claims of a user if the user sends the request, nil otherwise.
-func (q *request) identityOf(user string) *identity.User {
-	if known := route.UserOf(q.r); known.ID == user {
+func (q *Request) identityOf(user string) *identity.User {
+	if known := route.UserOf(q.R); known.ID == user {
 		return known
 	}
 	return nil
@@ -313,27 +311,27 @@ func isNothing(err error) bool {
 // maxBody is the maximum size of the body of most requests, in bytes.
 const maxBody = 16 << 10
 
-// readSmall reads a body of at most limit bytes.
-func (q *request) readSmall(limit int64) ([]byte, error) {
-	r := q.r
+// ReadSmall reads a body of at most limit bytes.
+func (q *Request) ReadSmall(limit int64) ([]byte, error) {
+	r := q.R
 	if r.Body == nil {
 		return nil, nil
 	}
 	if r.ContentLength > limit && r.Header.Get("Expect") != "" {
 		return nil, buffer.ErrTooLarge // the client waits for a response before it sends the body
 	}
-	if release := q.options.BoundBody(r); release != nil {
+	if release := q.Options.BoundBody(r); release != nil {
 		defer release()
 	}
 	return buffer.ReadLimited(r.Body, limit)
 }
 
-// failBody responds to a body that was not read because of its speed or of the memory for bodies, and with the given problem
+// FailBody responds to a body that was not read because of its speed or of the memory for bodies, and with the given problem
 // otherwise.
-func (q *request) failBody(err error, status int, title, detail string) {
+func (q *Request) FailBody(err error, status int, title, detail string) {
 	if known, message := respond.BodyFailure(err); known != 0 {
-		q.w.Header().Set("Retry-After", respond.BodyRetry)
+		q.W.Header().Set("Retry-After", respond.BodyRetry)
 		status, title, detail = known, "The body cannot be read now", "The request was refused: "+message+"."
 	}
-	q.problem(status, title, detail)
+	q.Problem(status, title, detail)
 }

@@ -2,7 +2,15 @@ package chat
 
 import "github.com/fairwayhq/fairway/caddymodule/directive"
 
-// UnmarshalBlock sets up the handler from the subdirective chat. Syntax:
+// Options implements guard.Part.
+func (p *part) Options(b *directive.Block) directive.Options {
+	return directive.Options{"chat": func() error {
+		p.Chat = new(Handler)
+		return b.Single(p.Chat.unmarshalBlock)
+	}}
+}
+
+// unmarshalBlock sets up the handler from the subdirective chat. Syntax:
 //
 //	chat [<paths...>] {
 //		upstream    <url>
@@ -12,7 +20,7 @@ import "github.com/fairwayhq/fairway/caddymodule/directive"
 //		max_output  <size>
 //		keep_alive  <duration> | off
 //	}
-func (h *Handler) UnmarshalBlock(outer *directive.Block) error {
+func (h *Handler) unmarshalBlock(outer *directive.Block) error {
 	for _, p := range outer.RemainingArgs() {
 		if err := checkPath(p); err != nil {
 			return outer.Errf("chat %s: %v", p, err)

@@ -1,10 +1,10 @@
 // Package chat applies the guardrails of agents to traffic to a model API. It is the subdirective
-// chat of the directive oagent.
+// chat of the directive oagent, which it registers as a guard.Part.
 //
 // Data passes through it in this order:
 //
-//   - The directive recognizes a request to the model API by Handler.FormatOf and calls
-//     Handler.Serve with the agent and the Engagement (Request).
+//   - The directive recognizes a request to the model API by Handler.IsFor and calls
+//     Handler.Serve with the agent and the Engagement (guard.ModelRequest).
 //   - An exchange parses the request and gives the new messages to the input guardrail
 //     (exchange.go). Messages that have passed before are remembered (passed_texts.go).
 //   - It calls the model through the next handlers, holds the whole response, and gives its text to
@@ -29,10 +29,13 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/tools"
 )
+
+func init() { guard.RegisterPart(func() guard.Part { return new(part) }) }
 
 // Defaults for guardrails on traffic to a model API.
 const (
@@ -87,8 +90,32 @@ type Handler struct {
 	logger     *zap.Logger
 }
 
-// Provision sets the defaults and checks the options.
-func (h *Handler) Provision(logger *zap.Logger) error {
+// part is the part of the handler oagent with the option chat.
+type part struct {
+	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
+	// model traffic.
+	Chat *Handler `json:"chat,omitempty"`
+}
+
+// Provision implements guard.Part.
+func (p *part) Provision(ctx caddy.Context, o *guard.Handler) error {
+	if p.Chat == nil {
+		return nil
+	}
+	o.Chat = p.Chat
+	return p.Chat.provision(ctx.Logger())
+}
+
+// ServedPaths implements guard.PathServer.
+func (p *part) ServedPaths() (option string, paths []string) {
+	if p.Chat != nil {
+		paths = p.Chat.Paths
+	}
+	return "chat", paths
+}
+
+// provision sets the defaults and checks the options.
+func (h *Handler) provision(logger *zap.Logger) error {
 	h.logger = logger
 	if len(h.Paths) == 0 {
 		h.Paths = defaultPaths
@@ -101,7 +128,7 @@ func (h *Handler) Provision(logger *zap.Logger) error {
 	return h.check()
 }
 
-// Guardrails returns the caller of the guardrails' tools.
+// Guardrails implements guard.Chat.
 func (h *Handler) Guardrails() *agentset.GuardrailCaller { return h.guardrails }
 
 // check rejects invalid options.
@@ -149,8 +176,11 @@ func checkRole(role string) error {
 	return errors.New("must be user, system, developer, assistant or tool")
 }
 
-// FormatOf returns the model API that a request is for, or 0 if it is for none.
-func (h *Handler) FormatOf(r *http.Request) chat.Format {
+// IsFor implements guard.Chat.
+func (h *Handler) IsFor(r *http.Request) bool { return h.formatOf(r) != 0 }
+
+// formatOf returns the model API that a request is for, or 0 if it is for none.
+func (h *Handler) formatOf(r *http.Request) chat.Format {
 	if r.Method != http.MethodPost {
 		return 0
 	}

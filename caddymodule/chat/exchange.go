@@ -16,7 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/respond"
@@ -26,38 +26,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// Request is a request to a model API that an agent governs. The oagent directive implements it.
-type Request interface {
-	// Binding returns the agent and its Engagement.
-	Binding() oagent.Binding
-	// Names returns the tools that the agents' documents may name.
-	Names() *agentset.Names
-	// Guard returns the Guard that records the Engagement.
-	Guard() (*oagent.Guard, error)
-	// Allow logs and counts that the request passed. status is that of the response, 0 if it is
-	// not known yet.
-	Allow(status int)
-	// Refuse records, logs and counts a refusal. err is a *engagement.Refusal, a *chat.Fault, or the
-	// error of the directive with which Handler.Serve was called. called reports whether the
-	// model was called.
-	Refuse(err error, called bool) *Refusal
-	// ExposingWriter returns a writer that adds the values that the agent exposes to the header
-	// of the response, and removes those that the API has set.
-	ExposingWriter(w http.ResponseWriter) http.ResponseWriter
-}
-
-// Refusal is a refusal as the client gets it.
-type Refusal struct {
-	Status     int
-	Kind       string
-	Message    string
-	RetryAfter time.Duration // 0 for none
-}
-
 // exchange is one request to a model and its response.
 type exchange struct {
 	*Handler
-	request Request
+	request *guard.ModelRequest
 	w       http.ResponseWriter
 	r       *http.Request
 	next    caddyhttp.Handler
@@ -69,10 +41,9 @@ type exchange struct {
 	called  bool       // the model was called
 }
 
-// Serve passes a request to the model API on if the guardrails of its agent allow it. refusal
-// is the reason to refuse it without calling a guardrail; nil if there is none.
-func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, request Request, refusal error) error {
-	x := &exchange{Handler: h, request: request, w: w, r: r, next: next, binding: request.Binding(), format: h.FormatOf(r)}
+// Serve implements guard.Chat.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, request *guard.ModelRequest, refusal error) error {
+	x := &exchange{Handler: h, request: request, w: w, r: r, next: next, binding: request.Binding(), format: h.formatOf(r)}
 	if refusal != nil {
 		return x.refuse(refusal)
 	}
@@ -175,11 +146,14 @@ func (h *Handler) options() chat.ReadOptions {
 
 // refuse sends the reason for the refusal in the error format of the API.
 func (x *exchange) refuse(err error) error {
-	refusal := x.request.Refuse(err, x.called)
+	if fault, ok := chat.AsFault(err); ok {
+		err = guard.RefusalOf(engagement.Kind(fault.Code), fault.Status, fault.Message)
+	}
+	refusal, status := x.request.Refuse(err, x.called)
 	if refusal.RetryAfter > 0 && !x.alive.stop() {
 		x.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
 	}
-	x.write(&chat.Fault{Status: refusal.Status, Code: refusal.Kind, Message: refusal.Message})
+	x.write(&chat.Fault{Status: status, Code: string(refusal.Kind), Message: refusal.Message})
 	return nil
 }
 

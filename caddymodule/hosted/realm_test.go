@@ -1,4 +1,4 @@
-package oagent
+package hosted
 
 import "testing"
 

@@ -1,6 +1,7 @@
-package endpoints
+package hosted
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -23,11 +25,11 @@ const keepAlive = 15 * time.Second
 // response without a stream, "text" has a piece of what the model writes, and the number of the
 // message that it belongs to. After "restart", the pieces of that message begin again. The stream ends with the run.
 func (h *runRequest) stream(st *run.State) {
-	h.q.w.Header().Set("X-Content-Type-Options", "nosniff")
-	ctx, cancel := h.q.options.Host.Serving(h.q.r.Context())
+	h.q.W.Header().Set("X-Content-Type-Options", "nosniff")
+	ctx, cancel := h.host.Serving(h.q.R.Context())
 	defer cancel()
-	events := sse.NewWriter(h.q.w, sse.MaxWriteWait)
-	if events.Open() != nil || h.q.r.Method == http.MethodHead {
+	events := sse.NewWriter(h.q.W, sse.MaxWriteWait)
+	if events.Open() != nil || h.q.R.Method == http.MethodHead {
 		return
 	}
 	var group sync.WaitGroup
@@ -56,26 +58,47 @@ func (h *runRequest) stream(st *run.State) {
 	}
 }
 
-// writeTrace responds with what the hosted agent of an Engagement did. Only its user and auditors get it. The user does
-// not get texts of the model that the output guardrail has not checked.
-func (q engagementRequest) writeTrace(e *engagement.Summary) {
-	st, ok := (&runRequest{q: q.request}).lookUp(e.ID)
-	if !ok || st.Agent != e.Agent || !q.isAuditor() && !st.IsOf(q.user.ID) {
-		q.notFound()
-		return
+// ServeTrace implements guard.Host.
+func (h guardHost) ServeTrace(q *endpoints.Request, id string, withoutTexts bool) {
+	var trace *run.Trace
+	runner, err := h.host.Runner(q.R.Context())
+	if err == nil {
+		var st *run.State
+		if st, err = runner.Get(q.R.Context(), id); err == nil {
+			trace, err = runner.Trace(q.R.Context(), st)
+		}
 	}
-	runner, err := q.options.Host.Runner(q.r.Context())
 	if err != nil {
-		q.fail(err)
+		q.Fail(err)
 		return
 	}
-	trace, err := runner.Trace(q.r.Context(), st)
-	if err != nil {
-		q.fail(err)
-		return
-	}
-	if !q.isAuditor() && q.hidesCalls(e) {
+	if withoutTexts {
 		trace.WithoutTexts()
 	}
-	q.write(trace)
+	q.Write(trace)
+}
+
+// Asked implements guard.Host.
+func (h guardHost) Asked(ctx context.Context, user *engagement.User, agent, id string) (request, task string) {
+	runner, err := h.host.Runner(ctx)
+	if err != nil {
+		return "", ""
+	}
+	for range run.MaxDepth + 1 {
+		st, err := runner.Get(ctx, id)
+		if err != nil || st.User.ID != user.ID || st.Review != "" || task == "" && st.Agent != agent {
+			return "", task
+		}
+		trace, err := runner.Trace(ctx, st)
+		switch {
+		case err != nil:
+			return "", task
+		case st.Parent == "":
+			return trace.Input(), task
+		case task == "":
+			task = trace.Input()
+		}
+		id = st.Parent
+	}
+	return "", task
 }

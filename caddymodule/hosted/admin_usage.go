@@ -1,4 +1,4 @@
-package oagent
+package hosted
 
 import (
 	"errors"
@@ -11,9 +11,25 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
+
+func init() { caddy.RegisterModule(new(adminUsage)) }
+
+// adminUsage serves what hosted agents have used on Caddy's admin endpoint: GET /agents/usage.
+type adminUsage struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*adminUsage) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.agents_usage", New: func() caddy.Module { return new(adminUsage) }}
+}
+
+// Routes returns the routes of the admin endpoint.
+func (*adminUsage) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{guard.AdminRoute("/agents/usage", usage)}
+}
 
 // usageRow is what a user, group or agent has used, or what was used on a day.
 type usageRow struct {
@@ -36,7 +52,7 @@ var usageKeys = map[string]func(*run.DayUsage) []string{
 
 // usage serves what the hosted agents of all sites have used: GET /agents/usage?by=user&days=7. Users in several groups count
 // in each. It returns the rows in the order of their names.
-func (*adminAgents) usage(r *http.Request) (any, error) {
+func usage(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	names, days := usageKeys[query.Get("by")], 1
 	var err error
@@ -48,16 +64,16 @@ func (*adminAgents) usage(r *http.Request) (any, error) {
 	}
 	sums := make(map[string]model.Usage)
 	requests := make(map[string]int64)
-	guards := runningGuards()
+	guards := guard.RunningGuards()
 	if guards == nil {
 		return []usageRow{}, nil
 	}
 	for _, h := range guards.Handlers {
-		host := h.host
-		if host == nil {
+		host, ok := h.Host.(guardHost)
+		if !ok {
 			continue
 		}
-		runner, err := host.Runner(r.Context())
+		runner, err := host.host.Runner(r.Context())
 		if err == nil {
 			err = runner.Usage(r.Context(), time.Now().AddDate(0, 0, 1-days), func(d *run.DayUsage) {
 				for _, name := range names(d) {

@@ -1,4 +1,4 @@
-package chat
+package agentset
 
 import (
 	"bytes"
@@ -13,22 +13,22 @@ import (
 
 // Names of the arguments of a guardrail's tool that take the text, in order of preference.
 var (
-	inputNames  = [...]string{"input", "text", "message", "prompt", "content", "query", "question"}
-	outputNames = [...]string{"output", "response", "completion", "answer"}
+	inputArgumentNames  = [...]string{"input", "text", "message", "prompt", "content", "query", "question"}
+	outputArgumentNames = [...]string{"output", "response", "completion", "answer"}
 )
 
-// Arguments names the arguments of a guardrail's tool that take the texts.
-type Arguments struct {
+// textArguments names the arguments of a guardrail's tool that take the texts.
+type textArguments struct {
 	input, output string // "" for none
 }
 
-// InputArguments finds the argument of an input guardrail's tool that takes the user's text.
+// inputArguments finds the argument of an input guardrail's tool that takes the user's text.
 // It is the first of: an argument named input, text, message, prompt, content, query or
 // question; the only argument; the only required argument.
-func InputArguments(t *tools.Tool) (Arguments, error) {
-	a := Arguments{input: find(t, inputNames[:])}
+func inputArguments(t *tools.Tool) (textArguments, error) {
+	a := textArguments{input: namedArgument(t, inputArgumentNames[:])}
 	if a.input == "" {
-		a.input = only(t)
+		a.input = onlyArgument(t)
 	}
 	if a.input == "" {
 		return a, fmt.Errorf("the tool %s has no argument for the user's message; it must have only one string argument, or one named input, text, message or prompt", t.Name)
@@ -36,21 +36,21 @@ func InputArguments(t *tools.Tool) (Arguments, error) {
 	return a, a.check(t)
 }
 
-// OutputArguments finds the argument of an output guardrail's tool that takes the model's text.
+// outputArguments finds the argument of an output guardrail's tool that takes the model's text.
 // It is the one named output, response, completion or answer. If there is one, an argument with
-// an input name (see InputArguments) takes the user's last message. If there is none, the rules
-// of InputArguments select the argument for the model's text.
-func OutputArguments(t *tools.Tool) (Arguments, error) {
-	a := Arguments{output: find(t, outputNames[:])}
+// an input name (see inputArguments) takes the user's last message. If there is none, the rules
+// of inputArguments select the argument for the model's text.
+func outputArguments(t *tools.Tool) (textArguments, error) {
+	a := textArguments{output: namedArgument(t, outputArgumentNames[:])}
 	if a.output == "" {
-		input, err := InputArguments(t)
-		return Arguments{output: input.input}, err
+		input, err := inputArguments(t)
+		return textArguments{output: input.input}, err
 	}
-	a.input = find(t, inputNames[:])
+	a.input = namedArgument(t, inputArgumentNames[:])
 	return a, a.check(t)
 }
 
-func find(t *tools.Tool, names []string) string {
+func namedArgument(t *tools.Tool, names []string) string {
 	for _, name := range names {
 		for i := range t.Definition.Arguments {
 			if t.Definition.Arguments[i].Name == name && takesText(&t.Definition.Arguments[i]) {
@@ -62,7 +62,7 @@ func find(t *tools.Tool, names []string) string {
 }
 
 // only returns the only possible argument, or "" if there are several.
-func only(t *tools.Tool) string {
+func onlyArgument(t *tools.Tool) string {
 	var all, required []string
 	for i := range t.Definition.Arguments {
 		if a := &t.Definition.Arguments[i]; takesText(a) {
@@ -93,7 +93,7 @@ func takesText(a *tools.Argument) bool {
 }
 
 // check returns an error if the tool requires other arguments.
-func (a Arguments) check(t *tools.Tool) error {
+func (a textArguments) check(t *tools.Tool) error {
 	for i := range t.Definition.Arguments {
 		if name := t.Definition.Arguments[i].Name; t.Definition.Arguments[i].Required && !slices.Contains([]string{a.input, a.output}, name) {
 			return fmt.Errorf("the tool %s requires the argument %s, which a guardrail cannot provide", t.Name, name)
@@ -103,7 +103,7 @@ func (a Arguments) check(t *tools.Tool) error {
 }
 
 // JSON returns the arguments as an object.
-func (a Arguments) JSON(input, output string) jsontext.Value {
+func (a textArguments) JSON(input, output string) jsontext.Value {
 	object := []byte{'{'}
 	for _, member := range [...]struct{ name, text string }{{a.input, input}, {a.output, output}} {
 		if member.name == "" {

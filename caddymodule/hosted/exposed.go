@@ -1,4 +1,4 @@
-package oagent
+package hosted
 
 import (
 	"cmp"
@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -45,23 +48,48 @@ type exposedAgents struct {
 	names          []string // of the agents; none for all
 	site           site.Site
 	protocol, path string // of the endpoint
-	guards         *Guards
+	guards         *guard.Guards
+	app            *site.App
 }
 
-// Expose implements app.Agents.
-func (g *Guards) Expose(at site.Site, names []string, protocol, path string, logger *zap.Logger) (*app.Toolset, error) {
-	if _, taken := g.app.ToolsetsByName[exposedToolset]; taken {
+func init() { site.Register(func() site.Section { return new(exposure) }) }
+
+// exposure is the section of the app `agents` for hosted agents that endpoints serve as tools. It implements app.HostedAgents.
+type exposure struct {
+	app     *app.App
+	guards  *guard.Guards
+	exposed []*exposedAgents
+}
+
+// Options implements site.Section.
+func (*exposure) Options(*directive.Block) directive.Options { return nil }
+
+// Provision implements site.Section.
+func (x *exposure) Provision(_ caddy.Context, a *site.App) (err error) {
+	if x.app, err = site.Get[*app.App](a); err != nil {
+		return err
+	}
+	if x.guards, err = site.Get[*guard.Guards](a); err != nil {
+		return err
+	}
+	x.guards.OnChange(func() { _ = x.load() }) // an error is logged
+	return nil
+}
+
+// Expose implements app.HostedAgents.
+func (x *exposure) Expose(at site.Site, names []string, protocol, path string, logger *zap.Logger) (*app.Toolset, error) {
+	if _, taken := x.app.ToolsetsByName[exposedToolset]; taken {
 		return nil, fmt.Errorf("expose_agents: a toolset has the name %s, which is that of the agents: give the toolset another name", exposedToolset)
 	}
-	e := &exposedAgents{names: names, site: at, protocol: protocol, path: path, guards: g}
+	e := &exposedAgents{names: names, site: at, protocol: protocol, path: path, guards: x.guards, app: x.app.Site}
 	e.Toolset = app.NewToolset(exposedToolset, exposedSource{e}, finishExposed, logger)
-	g.exposed = append(g.exposed, e)
+	x.exposed = append(x.exposed, e)
 	return e.Toolset, nil
 }
 
-// checkExposed returns an error if an endpoint serves an agent that the site does not host.
-func (g *Guards) checkExposed() error {
-	for _, e := range g.exposed {
+// Start implements site.Starter. It returns an error if an endpoint serves an agent that the site does not host.
+func (x *exposure) Start() error {
+	for _, e := range x.exposed {
 		hosted := e.hosted()
 		if len(hosted) == 0 {
 			return fmt.Errorf("%s %s: expose_agents needs hosted agents, and no oagent handler of the site hosts any: add model to oagent", e.protocol, e.path)
@@ -72,18 +100,27 @@ func (g *Guards) checkExposed() error {
 			}
 		}
 	}
-	return nil
+	return x.load()
 }
 
-// loadExposed loads the tools of exposed agents, which may have changed.
-func (g *Guards) loadExposed() error {
+// load loads the tools of exposed agents, which may have changed.
+func (x *exposure) load() error {
 	var failed error
-	for _, e := range g.exposed {
+	for _, e := range x.exposed {
 		if err := e.Loader.Load(context.Background()); err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("%s %s: expose_agents: %w", e.protocol, e.path, err))
 		}
 	}
 	return failed
+}
+
+// Cleanup releases the toolsets. It leaves the list as it is, because a handler whose
+// documents change may read it until its own cleanup.
+func (x *exposure) Cleanup() error {
+	for _, e := range x.exposed {
+		e.Close()
+	}
+	return nil
 }
 
 func checkHosted(name string, hosted []hostedAgent) error {
@@ -101,20 +138,12 @@ func checkHosted(name string, hosted []hostedAgent) error {
 		name, strings.Join(known, ", "))
 }
 
-// closeExposed releases the toolsets of exposed agents. It leaves the list as it is, because a handler whose
-// documents change may read it until its own cleanup.
-func (g *Guards) closeExposed() {
-	for _, e := range g.exposed {
-		e.Close()
-	}
-}
-
 // hosted returns the agents that the handlers of the site host, ordered by name. If several host an agent
 // with the same name, the first one counts.
 func (e *exposedAgents) hosted() []hostedAgent {
 	byName := make(map[string]hostedAgent)
 	for _, h := range e.guards.At(e.site) {
-		for _, agent := range h.hostedAgents() {
+		for _, agent := range hostedAgents(h) {
 			if _, taken := byName[agent.name]; !taken {
 				byName[agent.name] = agent
 			}
@@ -125,6 +154,20 @@ func (e *exposedAgents) hosted() []hostedAgent {
 		all = append(all, byName[name])
 	}
 	return all
+}
+
+// hostedAgents returns the agents that a handler runs.
+func hostedAgents(o *guard.Handler) (hosted []hostedAgent) {
+	for _, agent := range o.Loader.Last().Documents() {
+		if o.Runs(agent) {
+			exposed := hostedAgent{name: agent.Name, description: agent.Description, path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name}
+			if agent.OutputSchema != nil {
+				exposed.outputSchema = agent.OutputSchema.JSON
+			}
+			hosted = append(hosted, exposed)
+		}
+	}
+	return hosted
 }
 
 // document returns an OpenAPI document in which each agent is an operation.
@@ -231,7 +274,7 @@ func (s exposedSource) Location() string { return "the agents of " + s.protocol 
 
 // Fetch implements source.Source.
 func (s exposedSource) Fetch(context.Context, *source.Snapshot) (*source.Snapshot, bool, error) {
-	if !s.guards.app.Site.Started() {
+	if !s.app.Started() {
 		return nil, false, errors.New("the configuration has not started yet")
 	}
 	data, err := s.document()
@@ -240,3 +283,10 @@ func (s exposedSource) Fetch(context.Context, *source.Snapshot) (*source.Snapsho
 	}
 	return &source.Snapshot{Data: data, Location: s.Location()}, true, nil
 }
+
+// Interface guards
+var (
+	_ app.HostedAgents   = (*exposure)(nil)
+	_ site.Starter       = (*exposure)(nil)
+	_ caddy.CleanerUpper = (*exposure)(nil)
+)

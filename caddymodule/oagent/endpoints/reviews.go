@@ -19,7 +19,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
@@ -59,7 +58,7 @@ type decider struct {
 }
 
 // reviewRequest is a request to the endpoint for reviews.
-type reviewRequest struct{ q *request }
+type reviewRequest struct{ q *Request }
 
 // serve serves reviews to their reviewers.
 func (v reviewRequest) serve() {
@@ -69,31 +68,31 @@ func (v reviewRequest) serve() {
 		return
 	}
 	switch {
-	case len(v.q.rest) == 0:
-		if !v.q.allow(http.MethodGet) {
+	case len(v.q.Rest) == 0:
+		if !v.q.Allow(http.MethodGet) {
 			return
 		}
-		if v.q.r.URL.Query().Get("list") == "decisions" {
+		if v.q.R.URL.Query().Get("list") == "decisions" {
 			v.listDecisions()
 			return
 		}
 		v.listReviews(deciders)
-	case len(v.q.rest) == 1 && v.q.r.Method == http.MethodPost:
+	case len(v.q.Rest) == 1 && v.q.R.Method == http.MethodPost:
 		v.decide(deciders, "")
-	case len(v.q.rest) == 1:
-		if v.q.allow(http.MethodGet, http.MethodPost) {
+	case len(v.q.Rest) == 1:
+		if v.q.Allow(http.MethodGet, http.MethodPost) {
 			v.showReview(deciders)
 		}
-	case len(v.q.rest) == 2 && v.q.rest[1] == "original":
-		if v.q.allow(http.MethodGet) {
+	case len(v.q.Rest) == 2 && v.q.Rest[1] == "original":
+		if v.q.Allow(http.MethodGet) {
 			v.showOriginal(deciders)
 		}
-	case len(v.q.rest) == 2 && (v.q.rest[1] == reviewers.Approve || v.q.rest[1] == reviewers.Deny):
-		if v.q.allow(http.MethodPost) {
-			v.decide(deciders, v.q.rest[1])
+	case len(v.q.Rest) == 2 && (v.q.Rest[1] == reviewers.Approve || v.q.Rest[1] == reviewers.Deny):
+		if v.q.Allow(http.MethodPost) {
+			v.decide(deciders, v.q.Rest[1])
 		}
 	default:
-		v.q.notFound()
+		v.q.NotFound()
 	}
 }
 
@@ -104,14 +103,14 @@ func (v reviewRequest) serve() {
 //     agent and the request's Engagement has not ended.
 func (v reviewRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
-	for _, name := range v.q.options.Reviewers.Names(route.UserOf(v.q.r)) {
+	for _, name := range v.q.Options.Reviewers.Names(route.UserOf(v.q.R)) {
 		deciders = append(deciders, decider{name: name})
 	}
-	binding, governed := v.q.options.Govern(v.q.w, v.q.r)
-	if !governed || !v.q.options.Reviewers.MayDecideFor(v.q.user.ID, binding.Agent.Name) {
+	binding, governed := v.q.Options.Govern(v.q.W, v.q.R)
+	if !governed || !v.q.Options.Reviewers.MayDecideFor(v.q.User.ID, binding.Agent.Name) {
 		return deciders, nil
 	}
-	if err := v.q.guard.CheckActive(v.q.r.Context(), binding); err != nil {
+	if err := v.q.Guard.CheckActive(v.q.R.Context(), binding); err != nil {
 		return nil, err
 	}
 	return append(deciders, decider{name: oagent.Scheme + binding.Agent.Name, agent: binding.Agent}), nil
@@ -122,39 +121,39 @@ func (v reviewRequest) entry(d decider, r *review.Summary, now time.Time) (by en
 	if d.agent != nil {
 		return by, true
 	}
-	return v.q.options.Reviewers.Entry(route.UserOf(v.q.r), r, now)
+	return v.q.Options.Reviewers.Entry(route.UserOf(v.q.R), r, now)
 }
 
 // refuseReviewer responds to an agent that cannot read or decide a review.
 func (v reviewRequest) refuseReviewer(err error) {
 	refusal, ok := engagement.AsRefusal(err)
 	if !ok || refusal.Kind == engagement.KindStore {
-		v.q.fail(err)
+		v.q.Fail(err)
 		return
 	}
 	if refusal.RetryAfter > 0 {
-		v.q.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+		v.q.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
 	}
-	v.q.problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
+	v.q.Problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
 }
 
 // listReviews responds with a page of open reviews, oldest first.
 func (v reviewRequest) listReviews(deciders []decider) {
-	query := v.q.r.URL.Query()
+	query := v.q.R.URL.Query()
 	limit, ok := v.q.limit(query, defaultReviewPage, maxReviewPage)
 	if !ok {
 		return
 	}
 	after, err := parseReviewCursor(query.Get("after"))
 	if err != nil {
-		v.q.problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
+		v.q.Problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
 		return
 	}
 	var all []openReview
 	for _, d := range deciders {
-		reviews, err := v.q.guard.Reviews.List(v.q.r.Context(), d.name)
+		reviews, err := v.q.Guard.Reviews.List(v.q.R.Context(), d.name)
 		if err != nil {
-			v.q.fail(err)
+			v.q.Fail(err)
 			return
 		}
 		for _, r := range reviews {
@@ -170,7 +169,7 @@ func (v reviewRequest) listReviews(deciders []decider) {
 		for i := range all {
 			ids[i] = all[i].ID
 		}
-		v.q.write(map[string]any{"ids": ids})
+		v.q.Write(map[string]any{"ids": ids})
 		return
 	}
 	if after != nil {
@@ -179,18 +178,18 @@ func (v reviewRequest) listReviews(deciders []decider) {
 	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
 	if int64(len(all)) > limit {
 		all = all[:limit]
-		page.Next = v.q.options.Reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
+		page.Next = v.q.Options.Reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
 	}
 	room := maxListedInputs
 	for _, r := range all {
 		listed, err := v.listed(r, &room)
 		if err != nil {
-			v.q.fail(err)
+			v.q.Fail(err)
 			return
 		}
 		page.Reviews = append(page.Reviews, listed)
 	}
-	v.q.write(page)
+	v.q.Write(page)
 }
 
 // decisionList is the response with the latest decisions.
@@ -204,28 +203,28 @@ type decisionList struct {
 func (v reviewRequest) listDecisions() {
 	var list decisionList
 	var err error
-	if v.q.isAuditor() {
-		list.Open, list.Decided, err = v.q.guard.Reviews.All(v.q.r.Context())
+	if v.q.IsAuditor() {
+		list.Open, list.Decided, err = v.q.Guard.Reviews.All(v.q.R.Context())
 	} else {
-		list.Decided, err = v.q.guard.Reviews.DecidedBy(v.q.r.Context(), v.q.user.ID)
+		list.Decided, err = v.q.Guard.Reviews.DecidedBy(v.q.R.Context(), v.q.User.ID)
 	}
 	if err != nil {
-		v.q.fail(err)
+		v.q.Fail(err)
 		return
 	}
-	agents := v.q.options.Set().Agents
+	agents := v.q.Options.Set().Agents
 	elsewhere := func(r *review.Summary) bool { return agents[r.Agent] == nil }
 	list.Open = slices.DeleteFunc(list.Open, func(r review.Summary) bool { return elsewhere(&r) })
 	list.Decided = slices.DeleteFunc(list.Decided, func(r review.Decided) bool { return elsewhere(&r.Summary) })
 	list.Open, list.Decided = list.Open[:min(len(list.Open), maxReviewPage)], list.Decided[:min(len(list.Decided), defaultReviewPage)]
-	v.q.write(list)
+	v.q.Write(list)
 }
 
 // listed returns a review as a list entry. room is the number of bytes of inputs left on the
 // page.
 func (v reviewRequest) listed(r openReview, room *int) (listedReview, error) {
-	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: v.q.options.Reviews + "/" + r.ID}
-	found, err := v.q.guard.Reviews.Get(v.q.r.Context(), r.ID, r.by.name)
+	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: v.q.Options.Reviews + "/" + r.ID}
+	found, err := v.q.Guard.Reviews.Get(v.q.R.Context(), r.ID, r.by.name)
 	switch {
 	case isNothing(err):
 		return listed, nil
@@ -266,7 +265,7 @@ func parseReviewCursor(cursor string) (*review.Summary, error) {
 // and returns nil.
 func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) {
 	for _, d := range deciders {
-		found, err := v.q.guard.Reviews.Get(v.q.r.Context(), v.q.rest[0], d.name)
+		found, err := v.q.Guard.Reviews.Get(v.q.R.Context(), v.q.Rest[0], d.name)
 		switch {
 		case err == nil:
 			summary, now := found.Summary, time.Now()
@@ -278,11 +277,11 @@ func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) 
 				return found, d
 			}
 		case !isNothing(err):
-			v.q.fail(err)
+			v.q.Fail(err)
 			return nil, d
 		}
 	}
-	v.q.notFound()
+	v.q.NotFound()
 	return nil, decider{}
 }
 
@@ -293,25 +292,25 @@ func (v reviewRequest) showReview(deciders []decider) {
 	if found == nil {
 		return
 	}
-	shown, err := v.q.options.Reviewers.Show(v.q.r.Context(), v.q.guard, found, by.agent)
+	shown, err := v.q.Options.Reviewers.Show(v.q.R.Context(), v.q.Guard, found, by.agent)
 	if err == nil && by.agent == nil {
 		err = v.addContext(shown)
 	}
 	if err != nil {
-		v.q.fail(err)
+		v.q.Fail(err)
 		return
 	}
 	if by.agent != nil {
 		question, err := json.Marshal(shown, json.Deterministic(true))
 		if err == nil {
-			err = v.q.options.Reviewers.CheckQuestion(v.q.r.Context(), v.q.guard, by.agent, found, question)
+			err = v.q.Options.Reviewers.CheckQuestion(v.q.R.Context(), v.q.Guard, by.agent, found, question)
 		}
 		if err != nil {
 			v.refuseReviewer(err)
 			return
 		}
 	}
-	v.q.write(shown)
+	v.q.Write(shown)
 }
 
 // showOriginal responds with the original inputs of a review, if its reviewer may read them.
@@ -320,26 +319,26 @@ func (v reviewRequest) showOriginal(deciders []decider) {
 	if found == nil {
 		return
 	}
-	originals := v.q.options.Originals(route.UserOf(v.q.r))
+	originals := v.q.Options.Originals(route.UserOf(v.q.R))
 	if by.agent != nil || originals == nil {
-		v.q.problem(http.StatusForbidden, "Not allowed", "The option originals of oagent does not have this user, so only the masked inputs are available.")
+		v.q.Problem(http.StatusForbidden, "Not allowed", "The option originals of oagent does not have this user, so only the masked inputs are available.")
 		return
 	}
-	inputs, err := v.q.guard.Reviews.Original(v.q.r.Context(), found, by.by, originals)
+	inputs, err := v.q.Guard.Reviews.Original(v.q.R.Context(), found, by.by, originals)
 	switch {
 	case errors.Is(err, review.ErrDecided):
-		v.q.problem(http.StatusGone, "Review is over", "The original inputs are deleted when a review is decided or expires.")
+		v.q.Problem(http.StatusGone, "Review is over", "The original inputs are deleted when a review is decided or expires.")
 		return
 	case isNothing(err):
-		v.q.problem(http.StatusNotFound, "No original", "This review has no other inputs than those that it shows.")
+		v.q.Problem(http.StatusNotFound, "No original", "This review has no other inputs than those that it shows.")
 		return
 	case err != nil:
-		v.q.fail(err)
+		v.q.Fail(err)
 		return
 	}
-	v.q.options.Logger.Info("a reviewer has read the original inputs of a review", zap.String("review", found.ID), zap.String("user", by.by.User),
+	v.q.Options.Logger.Info("a reviewer has read the original inputs of a review", zap.String("review", found.ID), zap.String("user", by.by.User),
 		zap.String("entry", by.by.Entry), zap.String("agent", found.Agent), zap.String("tool", found.Name))
-	v.q.write(map[string]any{"id": found.ID, "inputs": inputs})
+	v.q.Write(map[string]any{"id": found.ID, "inputs": inputs})
 }
 
 // maxReviewEntries is the number of entries of the Engagement, the latest, that a reviewer sees.
@@ -350,15 +349,15 @@ const maxContextBytes = 64 << 10
 
 // addContext adds what a person needs to decide: the user's message, and the latest entries of the Engagement.
 func (v reviewRequest) addContext(shown *reviewers.Shown) error {
-	ctx := v.q.r.Context()
-	e, err := v.q.guard.Engagements.Get(ctx, shown.Key)
+	ctx := v.q.R.Context()
+	e, err := v.q.Guard.Engagements.Get(ctx, shown.Key)
 	if isNothing(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	entries, err := v.q.guard.Engagements.Entries(ctx, e.Key, max(e.First, e.Entries-maxReviewEntries), maxReviewEntries)
+	entries, err := v.q.Guard.Engagements.Entries(ctx, e.Key, max(e.First, e.Entries-maxReviewEntries), maxReviewEntries)
 	if err != nil {
 		return err
 	}
@@ -370,38 +369,10 @@ func (v reviewRequest) addContext(shown *reviewers.Shown) error {
 		}
 	}
 	shown.Entries = entries
-	shown.Request, shown.Task = v.wordsOf(&shown.Review.User, shown.Agent, e.ID)
+	if v.q.Options.Host != nil {
+		shown.Request, shown.Task = v.q.Options.Host.Asked(ctx, &shown.Review.User, shown.Agent, e.ID)
+	}
 	return nil
-}
-
-// wordsOf returns what the user has asked, if this server runs the agent. If another agent has called it, task is what
-// that agent has asked.
-func (v reviewRequest) wordsOf(user *engagement.User, agent, id string) (request, task string) {
-	if v.q.options.Host == nil {
-		return "", ""
-	}
-	ctx := v.q.r.Context()
-	runner, err := v.q.options.Host.Runner(ctx)
-	if err != nil {
-		return "", ""
-	}
-	for range run.MaxDepth + 1 {
-		st, err := runner.Get(ctx, id)
-		if err != nil || st.User.ID != user.ID || st.Review != "" || task == "" && st.Agent != agent {
-			return "", task
-		}
-		trace, err := runner.Trace(ctx, st)
-		switch {
-		case err != nil:
-			return "", task
-		case st.Parent == "":
-			return trace.Input(), task
-		case task == "":
-			task = trace.Input()
-		}
-		id = st.Parent
-	}
-	return "", task
 }
 
 // decide approves or denies a review. If decision is "", it is in the body.
@@ -422,16 +393,16 @@ func (v reviewRequest) decide(deciders []decider, decision string) {
 		decision = said["decision"]
 	}
 	if decision != reviewers.Approve && decision != reviewers.Deny {
-		v.q.problem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
+		v.q.Problem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
 		return
 	}
 	if len(said["comment"]) > review.MaxComment {
-		v.q.problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
+		v.q.Problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
 	decided, err := v.record(found, by, decision == reviewers.Approve, said["comment"])
 	if err == nil {
-		calltrace.Decision(v.q.r.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
+		calltrace.Decision(v.q.R.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
 	}
 	v.answerDecided(decided, err)
 }
@@ -439,13 +410,13 @@ func (v reviewRequest) decide(deciders []decider, decision string) {
 // record records a decision.
 func (v reviewRequest) record(found *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
 	if by.agent == nil {
-		return v.q.guard.Reviews.DecideBy(v.q.r.Context(), found.ID, by.name, by.by, approve, comment)
+		return v.q.Guard.Reviews.DecideBy(v.q.R.Context(), found.ID, by.name, by.by, approve, comment)
 	}
-	decided, err := v.q.options.Reviewers.DecideFor(v.q.r.Context(), v.q.guard, by.agent, found, approve, comment)
+	decided, err := v.q.Options.Reviewers.DecideFor(v.q.R.Context(), v.q.Guard, by.agent, found, approve, comment)
 	if err == nil {
 		decided.Inputs, decided.Outputs = nil, nil // not checked by a guardrail, see showReview
-		v.q.options.Logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", found.ID),
-			zap.String("status", decided.Status), zap.String("user", v.q.user.ID))
+		v.q.Options.Logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", found.ID),
+			zap.String("status", decided.Status), zap.String("user", v.q.User.ID))
 	}
 	return decided, err
 }
@@ -454,16 +425,16 @@ func (v reviewRequest) answerDecided(decided *review.Review, err error) {
 	_, refused := engagement.AsRefusal(err)
 	switch {
 	case errors.Is(err, review.ErrDecided) && decided != nil && decided.Abandoned:
-		v.q.problem(http.StatusGone, "Review is over", text.Sentence("The review is over: "+decided.Comment))
+		v.q.Problem(http.StatusGone, "Review is over", text.Sentence("The review is over: "+decided.Comment))
 	case errors.Is(err, review.ErrDecided):
-		v.q.problem(http.StatusConflict, "Review already decided", "The review has the opposite decision, which cannot be changed.")
+		v.q.Problem(http.StatusConflict, "Review already decided", "The review has the opposite decision, which cannot be changed.")
 	case isNothing(err):
-		v.q.problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
+		v.q.Problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
 	case refused:
 		v.refuseReviewer(err)
 	case err != nil:
-		v.q.fail(err)
+		v.q.Fail(err)
 	default:
-		v.q.write(decided)
+		v.q.Write(decided)
 	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package hosted
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/share"
@@ -31,7 +32,8 @@ const (
 
 // runRequest is a request about a run of a hosted agent.
 type runRequest struct {
-	q      *request
+	q      *endpoints.Request
+	host   *Host
 	runner *run.Runner
 }
 
@@ -69,8 +71,8 @@ type calledAgent struct {
 // open gets the Runner. If it is not available, it sends an error response and returns false.
 func (h *runRequest) open() bool {
 	var err error
-	if h.runner, err = h.q.options.Host.Runner(h.q.r.Context()); err != nil {
-		h.q.fail(err)
+	if h.runner, err = h.host.Runner(h.q.R.Context()); err != nil {
+		h.q.Fail(err)
 		return false
 	}
 	return true
@@ -82,17 +84,17 @@ func (h *runRequest) start(agent *oagent.Agent) {
 	if !ok || !h.open() {
 		return
 	}
-	st, err := h.q.options.Host.Start(h.q.r, agent, h.q.user, said.input, said.title)
+	st, err := h.host.Start(h.q.R, agent, h.q.User, said.input, said.title)
 	if h.refusedStart(err) {
 		return
 	}
 	if err != nil {
-		h.q.fail(err)
+		h.q.Fail(err)
 		return
 	}
-	h.q.w.Header().Set("Location", h.location(st.ID))
-	h.q.w.Header().Set("Cache-Control", "no-store")
-	h.q.w.WriteHeader(http.StatusSeeOther)
+	h.q.W.Header().Set("Location", h.location(st.ID))
+	h.q.W.Header().Set("Cache-Control", "no-store")
+	h.q.W.WriteHeader(http.StatusSeeOther)
 }
 
 // refusedStart responds to an error for which an Engagement does not begin, or does not go on. It reports whether it did.
@@ -100,22 +102,19 @@ func (h *runRequest) refusedStart(err error) bool {
 	full, _ := errors.AsType[*share.FullError](err)
 	switch {
 	case errors.Is(err, remote.ErrCycle), errors.Is(err, remote.ErrTooDeep):
-		h.q.problem(http.StatusLoopDetected, "Agents call each other in a circle", "The agent was not started: "+err.Error()+".")
+		h.q.Problem(http.StatusLoopDetected, "Agents call each other in a circle", "The agent was not started: "+err.Error()+".")
 	case full != nil: // too many runs are in progress
-		h.q.w.Header().Set("Retry-After", strconv.Itoa(retryFull))
-		h.q.problem(http.StatusTooManyRequests, "Too many runs in progress", "The agent was not started: "+err.Error()+". Try again when some of them have ended.")
+		h.q.W.Header().Set("Retry-After", strconv.Itoa(int(retryFull.Seconds())))
+		h.q.Problem(http.StatusTooManyRequests, "Too many runs in progress", "The agent was not started: "+err.Error()+". Try again when some of them have ended.")
 	case errors.Is(err, remote.ErrMalformedChain):
-		h.q.problem(http.StatusBadRequest, "Invalid header", "The agent was not started: "+err.Error()+".")
+		h.q.Problem(http.StatusBadRequest, "Invalid header", "The agent was not started: "+err.Error()+".")
 	default:
 		return false
 	}
 	return true
 }
 
-// retryFull is the suggested delay, in seconds, before a user with too many runs in progress begins another.
-const retryFull = 10
-
-func (h *runRequest) location(id string) string { return h.q.options.Engagements + "/" + id }
+func (h *runRequest) location(id string) string { return h.q.Options.Engagements + "/" + id }
 
 // message is the body of a POST: what the user says.
 type message struct {
@@ -129,7 +128,7 @@ type message struct {
 // response and returns false. An input that is JSON but no string reaches the model as JSON. A body that is a string, as
 // the reference server of OpenAgentSpec takes it, is the input. An Engagement can begin without a body.
 func (h *runRequest) read(later bool) (m message, ok bool) {
-	body, ok := h.q.readBody(maxInputBody)
+	body, ok := h.q.ReadBody(maxInputBody)
 	if !ok {
 		return m, false
 	}
@@ -141,7 +140,7 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 	case jsontext.Value(body).Kind() == '"' && strictjson.Check(body) == nil:
 		members = []strictjson.Member{{Name: "input", Value: body}}
 	default:
-		if members, ok = h.q.members(body); !ok {
+		if members, ok = h.q.Members(body); !ok {
 			return m, false
 		}
 	}
@@ -167,17 +166,17 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 		return m, true
 	}
 	if !valid || value == nil || m.retry {
-		h.q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON string, the message to the agent, or an object with the message in the member "input". `+
+		h.q.Problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON string, the message to the agent, or an object with the message in the member "input". `+
 			`It can also have the text "title". An answer to a question can also have the member "in_reply_to", the id of the question.`)
 		return m, false
 	}
 	m.input = string(value)
 	if value.Kind() == '"' && json.Unmarshal(value, &m.input) != nil || strings.TrimSpace(m.input) == "" || m.input == "null" {
-		h.q.problem(http.StatusBadRequest, "Invalid input", "The input is empty.")
+		h.q.Problem(http.StatusBadRequest, "Invalid input", "The input is empty.")
 		return m, false
 	}
 	if len(m.input) > run.MaxInput {
-		h.q.problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(m.input), run.MaxInput))
+		h.q.Problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(m.input), run.MaxInput))
 		return m, false
 	}
 	return m, true
@@ -186,73 +185,113 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 // noInput is the input of an Engagement that begins without one: models need a message.
 const noInput = "Begin. There is no further input."
 
-// find returns a run, nil if there is none or the user may not see it. If the store fails, it sends
-// an error response and returns false.
-func (h *runRequest) find(id string) (*run.State, bool) {
-	if h.q.options.Host == nil {
-		return nil, true
+// ServeRun implements guard.Host.
+func (h guardHost) ServeRun(q *endpoints.Request, id string) bool {
+	of := &runRequest{q: q, host: h.host}
+	if !of.open() {
+		return true
 	}
-	if !h.open() {
-		return nil, false
-	}
-	st, err := h.runner.Get(h.q.r.Context(), id)
+	st, err := of.runner.Get(q.R.Context(), id)
 	switch {
 	case errors.Is(err, run.ErrNotFound):
-		return nil, true
+		return false
 	case err != nil:
-		h.q.fail(err)
-		return nil, false
-	case !h.mayFollow(st):
-		return nil, true
+		q.Fail(err)
+		return true
+	case !q.MayFollow(st.User.ID, st.Agent, st.Review):
+		return false
 	}
-	return st, true
+	of.serve(st)
+	return true
 }
 
-// lookUp is like find, for a caller that responds to errors in the same way as to a missing run.
-func (h *runRequest) lookUp(id string) (*run.State, bool) {
-	if h.q.options.Host == nil {
-		return nil, false
-	}
-	runner, err := h.q.options.Host.Runner(h.q.r.Context())
+// Find implements guard.Host.
+func (h guardHost) Find(ctx context.Context, id string) *endpoints.Run {
+	runner, err := h.host.Runner(ctx)
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	st, err := runner.Get(h.q.r.Context(), id)
-	return st, err == nil && h.mayFollow(st)
+	st, err := runner.Get(ctx, id)
+	if err != nil {
+		return nil
+	}
+	return &endpoints.Run{
+		ID: st.ID, Agent: st.Agent, User: st.User, Reviewed: st.Reviewed, Review: st.Review, Parent: st.Parent,
+		Title: st.Title, Status: string(runner.StatusForUser(ctx, st)), IsChecked: st.IsChecked,
+	}
 }
 
-// mayFollow reports whether the user may see a run. A run that decides a review can contain data that
-// is withheld from its user.
-func (h *runRequest) mayFollow(st *run.State) bool {
-	return st.IsOf(h.q.user.ID) || h.q.isAuditor() || st.Review != "" && h.q.options.Reviewers.MayDecideFor(h.q.user.ID, st.Agent)
+// IsDeleted implements guard.Host.
+func (h guardHost) IsDeleted(ctx context.Context, id string) bool {
+	runner, err := h.host.Runner(ctx)
+	if err != nil {
+		return true
+	}
+	deleted, err := runner.Conversation(id).IsDeleted(ctx)
+	return deleted || err != nil
+}
+
+// ServeAgent implements guard.Host.
+func (h guardHost) ServeAgent(q *endpoints.Request, agent *oagent.Agent) {
+	of := &runRequest{q: q, host: h.host}
+	if q.R.Method == http.MethodPost {
+		of.start(agent)
+		return
+	}
+	of.memory(agent.Name)
+}
+
+// memory shows the user what an agent remembers of the user's earlier Engagements, or deletes it (OpenAgentSpec v1,
+// lifespan.retain_memory).
+func (h *runRequest) memory(agent string) {
+	if h.q.R.Method == http.MethodDelete && !h.q.SameOrigin() || !h.open() {
+		return
+	}
+	if h.q.R.Method == http.MethodDelete {
+		if err := h.runner.Forget(h.q.R.Context(), agent, h.q.User); err != nil {
+			h.q.Fail(err)
+			return
+		}
+		h.q.W.Header().Set("Cache-Control", "no-store")
+		h.q.W.WriteHeader(http.StatusNoContent)
+		return
+	}
+	remembered, err := h.runner.Remembered(h.q.R.Context(), agent, h.q.User)
+	if err != nil {
+		h.q.Fail(err)
+		return
+	}
+	h.q.Write(struct {
+		Remembered []run.Retained `json:"remembered"`
+	}{append([]run.Retained{}, remembered...)})
 }
 
 // serve serves a run that the user may see.
 func (h *runRequest) serve(st *run.State) {
-	if !h.q.allow(http.MethodGet, http.MethodPost, http.MethodDelete) {
+	if !h.q.Allow(http.MethodGet, http.MethodPost, http.MethodDelete) {
 		return
 	}
-	own := st.IsOf(h.q.user.ID)
-	if h.q.r.Method != http.MethodGet && h.q.r.Method != http.MethodHead && !h.q.sameOrigin() {
+	own := st.IsOf(h.q.User.ID)
+	if h.q.R.Method != http.MethodGet && h.q.R.Method != http.MethodHead && !h.q.SameOrigin() {
 		return
 	}
 	if own {
-		if err := h.q.options.Host.Arrived(h.q.r, st); err != nil {
-			h.q.fail(err)
+		if err := h.host.Arrived(h.q.R, st); err != nil {
+			h.q.Fail(err)
 			return
 		}
 	}
 	switch {
-	case h.q.r.Method == http.MethodDelete && h.q.r.URL.Query().Has("delete"):
+	case h.q.R.Method == http.MethodDelete && h.q.R.URL.Query().Has("delete"):
 		h.delete(st, own)
-	case h.q.r.Method == http.MethodDelete:
-		canceled, err := h.runner.Cancel(h.q.r.Context(), st.ID)
+	case h.q.R.Method == http.MethodDelete:
+		canceled, err := h.runner.Cancel(h.q.R.Context(), st.ID)
 		h.answerChanged(st, canceled, err)
-	case h.q.r.Method == http.MethodPost && !own:
-		h.q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
-	case h.q.r.Method == http.MethodPost:
+	case h.q.R.Method == http.MethodPost && !own:
+		h.q.Problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
+	case h.q.R.Method == http.MethodPost:
 		h.say(st)
-	case acceptsStream(h.q.r.Header):
+	case acceptsStream(h.q.R.Header):
 		h.stream(st)
 	default:
 		h.answer(st)
@@ -267,10 +306,10 @@ func (h *runRequest) say(st *run.State) {
 	}
 	changed, err := st, error(nil)
 	if said.title != "" {
-		changed, err = h.runner.Conversation(st.ID).Rename(h.q.r.Context(), said.title)
+		changed, err = h.runner.Conversation(st.ID).Rename(h.q.R.Context(), said.title)
 	}
 	if err == nil && (said.input != "" || said.retry) {
-		changed, err = h.q.options.Host.Say(h.q.r, st, run.NewInput{Text: said.input, InReplyTo: said.inReplyTo, Retry: said.retry})
+		changed, err = h.host.Say(h.q.R, st, run.NewInput{Text: said.input, InReplyTo: said.inReplyTo, Retry: said.retry})
 	}
 	if !h.refusedStart(err) {
 		h.answerChanged(st, changed, err)
@@ -280,18 +319,18 @@ func (h *runRequest) say(st *run.State) {
 // delete deletes an Engagement of the user that has ended.
 func (h *runRequest) delete(st *run.State, own bool) {
 	if !own {
-		h.q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can delete it.")
+		h.q.Problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can delete it.")
 		return
 	}
-	switch err := h.runner.Conversation(st.ID).Delete(h.q.r.Context()); {
+	switch err := h.runner.Conversation(st.ID).Delete(h.q.R.Context()); {
 	case errors.Is(err, run.ErrBusy):
-		h.q.problem(http.StatusConflict, "The Engagement has not ended", text.Sentence(err.Error()))
+		h.q.Problem(http.StatusConflict, "The Engagement has not ended", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrNotFound):
-		h.q.notFound()
+		h.q.NotFound()
 	case err != nil:
-		h.q.fail(err)
+		h.q.Fail(err)
 	default:
-		h.q.w.WriteHeader(http.StatusNoContent)
+		h.q.W.WriteHeader(http.StatusNoContent)
 	}
 }
 
@@ -300,20 +339,20 @@ func (h *runRequest) answerChanged(before, changed *run.State, err error) {
 	question, ambiguous := errors.AsType[*run.QuestionError](err)
 	switch {
 	case ambiguous:
-		h.q.problem(http.StatusConflict, "No such question", text.Sentence(question.Error()))
+		h.q.Problem(http.StatusConflict, "No such question", text.Sentence(question.Error()))
 	case errors.Is(err, run.ErrEnded):
-		if latest, err := h.runner.Get(h.q.r.Context(), before.ID); err == nil {
+		if latest, err := h.runner.Get(h.q.R.Context(), before.ID); err == nil {
 			before = latest
 		}
 		h.writeEnded(before)
 	case errors.Is(err, run.ErrNotFailed):
-		h.q.problem(http.StatusConflict, "Nothing to retry", text.Sentence(err.Error()))
+		h.q.Problem(http.StatusConflict, "Nothing to retry", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrFull):
-		h.q.problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
+		h.q.Problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
 	case errors.Is(err, run.ErrNotFound):
-		h.q.notFound()
+		h.q.NotFound()
 	case err != nil:
-		h.q.fail(err)
+		h.q.Fail(err)
 	default:
 		h.answer(changed)
 	}
@@ -327,15 +366,15 @@ func (h *runRequest) writeEnded(st *run.State) {
 	}
 	d := respond.NewProblem("about:blank", "The Engagement has ended", http.StatusConflict, "The Engagement has ended: "+reason+".")
 	d.AddString("kind", kind)
-	d.Write(h.q.w)
+	d.Write(h.q.W)
 }
 
 // answer responds with the state of a run. With the preference wait (RFC 7240, section 4.3), it
 // first waits until the run has ended, needs its user, or begins to wait for a review.
 func (h *runRequest) answer(st *run.State) {
-	if wait, ok := preferredWait(h.q.r.Header); ok {
-		h.q.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait.Seconds())))
-		ctx, cancel := h.q.options.Host.Serving(h.q.r.Context())
+	if wait, ok := preferredWait(h.q.R.Header); ok {
+		h.q.W.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait.Seconds())))
+		ctx, cancel := h.host.Serving(h.q.R.Context())
 		defer cancel()
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
@@ -345,12 +384,12 @@ func (h *runRequest) answer(st *run.State) {
 			return !now.IsBusy() && (now != run.StatusAwaitingReview || before != run.StatusAwaitingReview)
 		})
 		if err != nil {
-			h.q.fail(err)
+			h.q.Fail(err)
 			return
 		}
 		st = latest
 	}
-	h.q.write(h.view(h.q.r.Context(), st))
+	h.q.Write(h.view(h.q.R.Context(), st))
 }
 
 // view returns the state of a run for the client.
@@ -358,8 +397,8 @@ func (h *runRequest) view(ctx context.Context, st *run.State) *runState {
 	v := &runState{View: h.runner.View(ctx, st), Audit: h.location(st.ID) + "/audit"}
 	for _, pending := range v.View.Reviews {
 		shown := pendingReview{PendingCall: pending}
-		if h.q.options.Reviews != "" {
-			shown.Location = h.q.options.Reviews + "/" + pending.Review
+		if h.q.Options.Reviews != "" {
+			shown.Location = h.q.Options.Reviews + "/" + pending.Review
 		}
 		v.Reviews = append(v.Reviews, shown)
 	}

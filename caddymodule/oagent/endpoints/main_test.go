@@ -1,11 +1,11 @@
-package chat_test
+package endpoints_test
 
 import (
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/auth"
+	_ "github.com/fairwayhq/fairway/caddymodule/chat"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

@@ -1,10 +1,12 @@
-package endpoints_test
+package chat_test
 
 import (
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/auth"
+	_ "github.com/fairwayhq/fairway/caddymodule/chat"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
+	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
