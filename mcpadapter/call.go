@@ -385,10 +385,7 @@ func appendNext(meta []byte, r *tools.Result) []byte {
 	if r == nil || r.Next == "" {
 		return meta
 	}
-	if len(meta) > 0 {
-		meta = append(meta, ',')
-	}
-	return strictjson.AppendString(append(meta, `"`+metaNext+`":`...), r.Next)
+	return strictjson.AppendString(append(strictjson.Comma(meta), `"`+metaNext+`":`...), r.Next)
 }
 
 // contextMeta returns the members of the result's _meta with the OCP context and the exposed fields.

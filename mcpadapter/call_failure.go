@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,14 +53,11 @@ func (s *scope) unknownTool(name string) *protocol.Fault {
 	if s.tools.Brief() {
 		return protocol.BadParams("%s", s.tools.Unknown(name, s.allowed).Message)
 	}
-	near := text.Nearest(name, func(yield func(string) bool) {
-		for _, tool := range s.catalog().Visible {
-			if !yield(tool.Name) {
-				return
-			}
-		}
-	})
-	if near != "" {
+	var names []string
+	for _, tool := range s.catalog().Visible {
+		names = append(names, tool.Name)
+	}
+	if near := text.Nearest(name, slices.Values(names)); near != "" {
 		return protocol.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
 	}
 	return protocol.BadParams("unknown tool %q; list the tools for the available names", text.Cut(name, text.MaxQuoted))
@@ -88,10 +86,7 @@ const (
 
 // failureMeta returns the members of _meta for a failed call of the site.
 func failureMeta(site *Site, r callResult) []byte {
-	meta := r.contextMeta()
-	if len(meta) > 0 {
-		meta = append(meta, ',')
-	}
+	meta := strictjson.Comma(r.contextMeta())
 	failure := r.Failure
 	meta = append(meta, `"`+metaHTTP+`":{`...)
 	if failure.Status != 0 {

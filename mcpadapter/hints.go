@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -32,10 +33,7 @@ func localeOf(l *library.Library, meta jsontext.Value) string {
 	if !l.HasLocales() || meta == nil {
 		return ""
 	}
-	wanted := strictjson.Text(strictjson.MemberOf(meta, metaLocale))
-	if wanted == "" {
-		wanted = strictjson.Text(strictjson.MemberOf(meta, metaLegacyLocale))
-	}
+	wanted := cmp.Or(strictjson.Text(strictjson.MemberOf(meta, metaLocale)), strictjson.Text(strictjson.MemberOf(meta, metaLegacyLocale)))
 	if wanted == "" {
 		return ""
 	}
@@ -47,10 +45,7 @@ func appendLocale(dst []byte, locale string) []byte {
 	if locale == "" {
 		return dst
 	}
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return strictjson.AppendString(append(dst, `"`+metaLocale+`":`...), locale)
+	return strictjson.AppendString(append(strictjson.Comma(dst), `"`+metaLocale+`":`...), locale)
 }
 
 // withHints returns a context that adds the client's hints to the headers of the inner request. It

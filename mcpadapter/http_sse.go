@@ -46,12 +46,6 @@ func (h *httpExchange) readID(f *protocol.Fault, r *http.Request) {
 	}
 }
 
-// wantsLegacyStream reports whether a GET of the endpoint comes from an HTTP+SSE client, which sends
-// neither a session id nor a version header.
-func wantsLegacyStream(r *http.Request) bool {
-	return r.Header[sessionHeader] == nil && r.Header[protocol.VersionHeader] == nil
-}
-
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
 func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *protocol.Fault {
 	if !h.server.enabled.Has(protocol.V20241105) {

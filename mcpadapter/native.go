@@ -35,10 +35,7 @@ func (r *callResult) nativeMeta(localized bool) []byte {
 		if name := strictjson.Text(walk.Name); name == metaServer || localized && name == metaLocale || strings.HasPrefix(name, ocpMetaPrefix) {
 			continue
 		}
-		if len(meta) > 0 {
-			meta = append(meta, ',')
-		}
-		meta = append(append(append(meta, walk.Name...), ':'), walk.Value...)
+		meta = append(append(append(strictjson.Comma(meta), walk.Name...), ':'), walk.Value...)
 	}
 	return meta
 }
@@ -66,10 +63,7 @@ func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		}
 		// A text repeats structuredContent (MCP 2025-06-18, Tools, Structured Content). Without one, it would be lost.
 		if structured != nil && !c.version.SupportsStructuredContent(structured[0]) && !bytes.Contains(dst[start:], []byte(`{"type":"text"`)) {
-			if dst[len(dst)-1] != '[' {
-				dst = append(dst, ',')
-			}
-			dst = content.AppendText(dst, []byte(structured))
+			dst = content.AppendText(strictjson.Comma(dst), []byte(structured))
 		}
 	case '"':
 		dst = content.AppendText(dst, strictjson.Text(body))

@@ -90,10 +90,7 @@ func resultMeta(r *tools.Result, own http.Header) (meta []byte) {
 		if len(values) != 1 {
 			continue
 		}
-		if len(meta) > 0 {
-			meta = append(meta, ',')
-		}
-		meta = strictjson.AppendString(append(meta, key.key...), values[0])
+		meta = strictjson.AppendString(append(strictjson.Comma(meta), key.key...), values[0])
 	}
 	return meta
 }

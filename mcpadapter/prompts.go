@@ -88,10 +88,7 @@ func (g *promptRequest) fill() *protocol.Fault {
 	var messages []byte
 	for i := range g.prompt.Messages {
 		m := &g.prompt.Messages[i]
-		if i > 0 {
-			messages = append(messages, ',')
-		}
-		messages = append(messages, `{"role":"`...)
+		messages = append(strictjson.Comma(messages), `{"role":"`...)
 		messages = append(append(messages, m.Role...), `","content":`...)
 		if room := maxPromptAnswer - len(messages); m.Content.Text.Size(g.values) > room || m.Content.URI.Size(g.values) > room {
 			return tooLongPrompt(g.prompt.Name)
@@ -259,10 +256,7 @@ func (g *promptRequest) answerNative(native jsontext.Value) *protocol.Fault {
 		if role != "user" && role != "assistant" {
 			return protocol.Faultf(http.StatusOK, protocol.InternalError, "the API returned a message for the prompt %s whose role is neither user nor assistant", p.Name)
 		}
-		if messages != nil {
-			messages = append(messages, ',')
-		}
-		messages = append(append(append(messages, `{"role":"`...), role...), `","content":`...)
+		messages = append(append(append(strictjson.Comma(messages), `{"role":"`...), role...), `","content":`...)
 		var err error
 		if messages, err = g.request.blocks().AppendBlock(messages, strictjson.MemberOf(walk.Value, "content")); err != nil {
 			return protocol.Faultf(http.StatusOK, protocol.InternalError, "the API returned an invalid message for the prompt %s: %v", p.Name, err)

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
@@ -173,9 +173,7 @@ func (r *opened) appendNativeContents(dst []byte) ([]byte, *protocol.Fault) {
 	count := 0
 	for walk := strictjson.Into(contents); walk.Next(); count++ {
 		item := r.withURI(walk.Value)
-		if count > 0 {
-			dst = append(dst, ',')
-		}
+		dst = strictjson.Comma(dst)
 		var err error
 		if dst, err = r.request.blocks().AppendResourceContents(dst, item); err != nil {
 			return dst, unreadable(r.Target.URI, "the API returned invalid contents[%d]: %v", count, err)
@@ -206,7 +204,8 @@ func (r *opened) appendFreshness(dst, ofLists []byte) []byte {
 	}
 	var ttl time.Duration
 	if r.Result != nil && r.Native == nil {
-		ttl = maxAge(r.Result.Header)
+		age, _ := httpheader.MaxAge(r.Result.Header)
+		ttl = min(age, longestAge)
 	}
 	if r.Native != nil {
 		ttl = nativeAge(r.Native)
@@ -217,26 +216,6 @@ func (r *opened) appendFreshness(dst, ofLists []byte) []byte {
 
 // longestAge is the maximum lifetime that an API can declare.
 const longestAge = 365 * 24 * time.Hour
-
-// maxAge returns the lifetime of a response from its Cache-Control header, or 0 (RFC 9111, section
-// 5.2.2).
-func maxAge(header http.Header) time.Duration {
-	var age time.Duration
-	for _, line := range header["Cache-Control"] {
-		for directive := range strings.SplitSeq(line, ",") {
-			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
-			switch strings.ToLower(name) {
-			case "no-store", "no-cache":
-				return 0
-			case "max-age":
-				if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 32); err == nil {
-					age = min(time.Duration(seconds)*time.Second, longestAge)
-				}
-			}
-		}
-	}
-	return age
-}
 
 // nativeAge returns the lifetime of a native result from its ttlMs, or 0.
 func nativeAge(native jsontext.Value) time.Duration {

@@ -239,7 +239,7 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *protocol.F
 	switch {
 	case r.Method == http.MethodPost:
 		return h.servePost(w, r)
-	case r.Method == http.MethodGet && wantsLegacyStream(r):
+	case r.Method == http.MethodGet && r.Header[sessionHeader] == nil && r.Header[protocol.VersionHeader] == nil: // a client of HTTP+SSE sends neither
 		return h.serveLegacyStream(w, r)
 	}
 	if f := h.terms.CheckBodiless(h.server.enabled, r); f != nil {

@@ -444,11 +444,8 @@ func listTasks(q *request, w *response) *protocol.Fault {
 		all = all[at+1:]
 	}
 	b := append(w.begin(), `"tasks":[`...)
-	for i, r := range all[:min(len(all), tasksPage)] {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(r.AppendTask(append(b, '{'), false), '}')
+	for _, r := range all[:min(len(all), tasksPage)] {
+		b = append(r.AppendTask(append(strictjson.Comma(b), '{'), false), '}')
 	}
 	b = append(b, ']')
 	if len(all) > tasksPage {

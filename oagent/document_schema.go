@@ -180,7 +180,7 @@ func (r *reader) identifier(n *yaml.Node, rule string) string {
 	switch {
 	case before != len(r.faults):
 	case text == "None":
-		r.fault(n, rule, `None is a string in YAML; omit %s, write null, or quote "none" if that is the name`, lastKey(rule))
+		r.fault(n, rule, `None is a string in YAML; omit %s, write null, or quote "none" if that is the name`, rule[strings.LastIndexByte(rule, '.')+1:])
 	case strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl):
 		r.fault(n, rule, "%.64q has leading or trailing space, or characters that are not printable", text)
 	}
@@ -271,10 +271,6 @@ func join(rule, key string) string {
 		return key
 	}
 	return rule + "." + key
-}
-
-func lastKey(rule string) string {
-	return rule[strings.LastIndexByte(rule, '.')+1:]
 }
 
 // text reads a non-empty string.

@@ -241,16 +241,12 @@ func (v *validation) time(field string, t time.Time) {
 
 // texts checks what cannot be wrong in a decoded context, only in one built in Go.
 func (v *validation) texts(c *Context) {
-	for _, text := range []struct{ field, value string }{
-		{"user", c.User},
-		{"workspace", c.Workspace},
-		{"current_file", c.CurrentFile},
-		{"current_goal", c.CurrentGoal},
-		{"context_summary", c.ContextSummary},
-		{"error_context", c.ErrorContext},
-	} {
-		v.text(text.field, text.value)
-	}
+	v.text("user", c.User)
+	v.text("workspace", c.Workspace)
+	v.text("current_file", c.CurrentFile)
+	v.text("current_goal", c.CurrentGoal)
+	v.text("context_summary", c.ContextSummary)
+	v.text("error_context", c.ErrorContext)
 	for i, change := range c.RecentChanges {
 		v.enter("recent_changes", i)
 		v.text("", change)

@@ -3,6 +3,7 @@ package ocp
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,17 +57,17 @@ func (f *fields) split(content []byte) *Fault {
 
 // fieldIndex returns the position of a quoted name in fieldNames, or -1.
 func fieldIndex(quoted jsontext.Value) int {
+	return indexOf(fieldNames[:], quoted)
+}
+
+// indexOf returns the position of a quoted name in names, or -1. It does not allocate.
+func indexOf(names []string, quoted jsontext.Value) int {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		source, _ := unquote(quoted)
 		name = []byte(source)
 	}
-	for i := range fieldNames {
-		if string(name) == fieldNames[i] {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(names, func(known string) bool { return string(name) == known })
 }
 
 // violation returns the first value that breaks a rule in the text of the protocol (OCP 1.0, Context Schema), whatever
@@ -362,15 +363,8 @@ func hasManyMembers(object jsontext.Value) bool {
 // memberName returns the name if the schema defines it inside session, history or
 // metadata, and "" otherwise. It does not allocate.
 func memberName(quoted jsontext.Value) string {
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		source, _ := unquote(quoted)
-		name = []byte(source)
-	}
-	for _, known := range knownMembers {
-		if string(name) == known {
-			return known
-		}
+	if i := indexOf(knownMembers[:], quoted); i >= 0 {
+		return knownMembers[i]
 	}
 	return ""
 }

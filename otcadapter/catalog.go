@@ -161,9 +161,7 @@ func (c *catalog) resolve(id string) (*toolkit, *entry, reference, *fault) {
 		if !k.matches(ref.version) {
 			continue
 		}
-		if first == nil {
-			first = k
-		}
+		first = cmp.Or(first, k)
 		if has && withTool == nil {
 			withTool = k
 		}
@@ -355,7 +353,7 @@ func pascalCase(title string) string {
 		switch {
 		case r > unicode.MaxASCII && unicode.In(r, unicode.L, unicode.M, unicode.N):
 			continue
-		case r > unicode.MaxASCII || !isWordByte(byte(r)) || r == '_':
+		case !isWordRune(r) || r == '_':
 			inWord = false
 			continue
 		case !inWord:
@@ -372,25 +370,15 @@ func pascalCase(title string) string {
 
 // isWord reports whether s is valid as a part of a tool id: [A-Za-z0-9_]+.
 func isWord(s string) bool {
-	for i := range len(s) {
-		if !isWordByte(s[i]) {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !isWordRune(r) })
 }
 
-// isWordByte reports whether isWord allows the byte.
-func isWordByte(c byte) bool {
+// isWordRune reports whether isWord allows the character.
+func isWordRune(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
 // isVersion reports whether s is valid as the version in a tool id: [A-Za-z0-9_.-]+.
 func isVersion(s string) bool {
-	for i := range len(s) {
-		if !isWordByte(s[i]) && s[i] != '.' && s[i] != '-' {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !isWordRune(r) && r != '.' && r != '-' })
 }

@@ -176,7 +176,7 @@ func supplyCredentials(all []requirement, c *callContext) (grant, *fault) {
 	for _, requirement := range all {
 		value, _ := c.credential(requirement.id)
 		if err := requirement.scheme.Supply(g.supplement, value); err != nil {
-			return grant{}, invalidCredential(err)
+			return grant{}, &fault{status: http.StatusBadRequest, message: err.Error()}
 		}
 	}
 	return g, nil
@@ -231,18 +231,13 @@ func (c *call) credentialsOf(r *http.Request) credentialSet {
 			secrets.Add(sent.value)
 		}
 		for _, requirement := range c.grant.supplied {
-			if isBasic(requirement.scheme) {
+			if requirement.scheme.Type == "http" && requirement.scheme.Scheme == "basic" {
 				value, _ := c.context.credential(requirement.id)
 				secrets.AddBasic(value)
 			}
 		}
 		return secrets
 	})
-}
-
-// isBasic reports whether the scheme is HTTP Basic authentication.
-func isBasic(scheme *security.Scheme) bool {
-	return scheme.Type == "http" && scheme.Scheme == "basic"
 }
 
 // requestCredentials returns the credentials of the client's request that are sent to the API:

@@ -218,10 +218,6 @@ func conflictingCallID(callID string) *fault {
 	}
 }
 
-func invalidCredential(err error) *fault {
-	return &fault{status: http.StatusBadRequest, message: err.Error()}
-}
-
 // insufficientScope responds as RFC 6750, section 3.1, requires. All are the scopes of tools.Access.Challenge.
 func insufficientScope(tool string, scopes, all []string, metadata string) *fault {
 	challenge := `Bearer error="insufficient_scope", scope="` + strings.Join(all, " ") + `"`

@@ -23,6 +23,7 @@ package otcadapter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -142,9 +143,7 @@ type Server struct {
 
 // New returns a Server.
 func New(options Options) *Server {
-	if options.MaxBody <= 0 {
-		options.MaxBody = DefaultMaxBody
-	}
+	options.MaxBody = cmp.Or(max(options.MaxBody, 0), DefaultMaxBody)
 	if options.RetryAfter == nil {
 		options.RetryAfter = func() time.Duration { return time.Second }
 	}

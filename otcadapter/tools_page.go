@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -132,18 +133,12 @@ const (
 // appendList appends the response with these tools.
 func appendList(b []byte, toolset []*definedTool) []byte {
 	b = append(b, listStart...)
-	for i, t := range toolset {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, t.otc...)
+	for _, t := range toolset {
+		b = append(strictjson.Comma(b), t.otc...)
 	}
 	b = append(append(b, ']'), itemsStart...)
-	for i, t := range toolset {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, t.oxp...)
+	for _, t := range toolset {
+		b = append(strictjson.Comma(b), t.oxp...)
 	}
 	return append(b, "]}"...)
 }

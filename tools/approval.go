@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // RequestParts describes the requests of a tool, in addition to its method and path, so that an
@@ -46,19 +44,9 @@ func (t *Tool) RequestParts() RequestParts {
 			p.Arguments[t.Plan.Arguments[v.argument].Name] += " " + string(v.template)
 		}
 	}
-	p.Message = fmt.Sprintf("%q %q %q %q %t %s", t.Plan.Base, t.Plan.Template, t.Plan.Query, t.Plan.Accept, t.Plan.sendsBody, describeSecurity(t.Plan.Security))
+	p.Message = fmt.Sprintf("%q %q %q %q %t %q", t.Plan.Base, t.Plan.Template, t.Plan.Query, t.Plan.Accept, t.Plan.sendsBody, t.Plan.Security)
 	if t.Plan.Body != nil {
-		p.Message += " " + strconv.Quote(t.Plan.Body.Encoder.ContentType()) + describeEncoders(t.Plan.Body.Encoders)
+		p.Message += " " + strconv.Quote(t.Plan.Body.Encoder.ContentType()) + fmt.Sprintf(" %q", slices.Sorted(maps.Keys(t.Plan.Body.Encoders)))
 	}
 	return p
-}
-
-// describeEncoders returns the media types that a caller can choose.
-func describeEncoders(encoders map[string]*request.Encoder) string {
-	return fmt.Sprintf(" %q", slices.Sorted(maps.Keys(encoders)))
-}
-
-// describeSecurity returns the alternatives of the security requirements.
-func describeSecurity(alternatives []SecurityRequirement) string {
-	return fmt.Sprintf("%q", alternatives) // fmt sorts the keys of maps
 }

@@ -329,7 +329,7 @@ func (b *builder) add(named build.Candidate) {
 		Name: name,
 		Definition: Definition{
 			Title:       operation.Summary,
-			Description: b.describeOperation(operation),
+			Description: describe(operation, b.options.DescriptionTokens), // never empty: some clients reject a tool without a description
 			OperationID: operation.ID,
 			Tags:        operation.Tags,
 			Deprecated:  operation.Deprecated,
@@ -432,12 +432,6 @@ func (b *builder) hash(document *openapi.Document) string {
 	options.Shapes = nil // contains pointers
 	fmt.Fprintf(sum, "%s\n%+v\n%s", document.Hash(), options, shapes)
 	return hex.EncodeToString(sum.Sum(nil)[:16])
-}
-
-// describeOperation returns the tool's description. It is never empty, because some clients
-// reject a tool without a description.
-func (b *builder) describeOperation(operation *openapi.Operation) string {
-	return describe(operation, b.options.DescriptionTokens)
 }
 
 // fullDescription returns the description as the document has it: not shortened, and with its markup.

@@ -271,7 +271,7 @@ func (t *toolBuilder) planPath() {
 		}
 		var name string
 		name, rest, _ = strings.Cut(behind, "}")
-		i := t.pathArgument(name)
+		i := slices.IndexFunc(t.plan.Arguments, func(a Argument) bool { return a.In == InPath && a.WireName == name }) // package openapi guarantees that there is one
 		if plan := &t.plan.Encodings[i]; plan.Filled {
 			text, _ := plan.Param.Append(nil, plan.Fill) // cannot fail: isSendable has checked the value
 			t.addLiteral(string(text))
@@ -293,14 +293,6 @@ func (t *toolBuilder) addLiteral(text string) {
 	default:
 		t.plan.Parts = append(t.plan.Parts, request.Part{Literal: text})
 	}
-}
-
-// pathArgument returns the position of a path parameter. Package openapi guarantees that
-// each name in the template has one.
-func (t *toolBuilder) pathArgument(name string) int {
-	return slices.IndexFunc(t.plan.Arguments, func(a Argument) bool {
-		return a.In == InPath && a.WireName == name
-	})
 }
 
 // identity returns the identifiers of the tool: the query in its path, the parameters that

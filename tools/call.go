@@ -134,12 +134,8 @@ func (c *Call) hasBody() bool {
 // omits the other arguments that the gateway fills, such as credentials.
 func (c *Call) AppendArguments(dst []byte) []byte {
 	dst = append(dst, '{')
-	start := len(dst)
 	member := func(name string) {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(strictjson.AppendString(dst, name), ':')
+		dst = append(strictjson.AppendString(strictjson.Comma(dst), name), ':')
 	}
 	for i := range c.values {
 		if value := c.value(i); value != nil && (!c.Tool.Plan.Encodings[i].Filled || c.Tool.Plan.Encodings[i].Guarded) {

@@ -69,10 +69,7 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 	dst = append(dst, `,"parameters":{`...)
 	input, _ := schema.Parse(t.Definition.InputSchema)
 	for i := range t.Definition.Arguments {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = t.Definition.Arguments[i].appendDefinition(dst, input)
+		dst = t.Definition.Arguments[i].appendDefinition(strictjson.Comma(dst), input)
 	}
 	dst = append(dst, `},"response_schema":`...)
 	output, _ := schema.Parse(t.Output.Schema)
@@ -118,10 +115,8 @@ func (a *Argument) appendDefinition(dst []byte, input *schema.Root) []byte {
 
 // mainType returns the single JSON type that the OCP tool schema requires.
 func (a *Argument) mainType() string {
-	for _, t := range a.types {
-		if t != "null" {
-			return t
-		}
+	if i := slices.IndexFunc(a.types, func(t string) bool { return t != "null" }); i >= 0 {
+		return a.types[i]
 	}
 	return "string"
 }
@@ -130,10 +125,8 @@ func (a *Argument) mainType() string {
 // name.
 func appendSecurity(dst []byte, alternatives []SecurityRequirement) []byte {
 	dst = append(dst, '[')
-	for i, requirement := range alternatives {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, requirement := range alternatives {
+		dst = strictjson.Comma(dst)
 		var object strictjson.ObjectBuilder
 		for _, scheme := range slices.Sorted(maps.Keys(requirement)) {
 			object.Add(scheme, strictjson.AppendStrings(nil, requirement[scheme]))

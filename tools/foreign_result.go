@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -52,9 +53,7 @@ func (t *Tool) Unwrap(r *Result) error {
 }
 
 func (t *Tool) foreignFailure(r *Result, message string) *Failure {
-	if message == "" {
-		message = "the MCP server gives no reason"
-	}
+	message = cmp.Or(message, "the MCP server gives no reason")
 	return &Failure{Kind: Failed, Status: http.StatusBadGateway, Message: t.Name + " failed: " + text.Cut(message, result.MaxDetail)}
 }
 

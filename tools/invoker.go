@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 // readBody reads the body of the response. If the response streams, it reads the events
 // and returns their final content.
 func (i *HTTPInvoker) readBody(ctx context.Context, toolResult *Result, content *buffer.Buffer, body io.Reader) error {
-	limit := i.MaxResponse
-	if limit <= 0 {
-		limit = defaultMaxResponse
-	}
+	limit := cmp.Or(max(i.MaxResponse, 0), defaultMaxResponse)
 	var err error
 	if format := result.FormatOf(toolResult.Header.Get("Content-Type")); format != 0 && toolResult.Status < http.StatusMultipleChoices {
 		err = reduce(ctx, toolResult, content, body, format, limit)

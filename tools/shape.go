@@ -163,16 +163,14 @@ func (s *shaper) checkGiven(given map[string]bool) error {
 			if given[givenKey(name)] {
 				continue
 			}
-			near := text.Nearest(name, func(yield func(string) bool) {
-				for _, t := range s.set.tools {
-					for j := range t.Plan.Arguments {
-						if !yield(t.Plan.Arguments[j].Name) {
-							return
-						}
-					}
+			var names []string
+			for _, t := range s.set.tools {
+				for j := range t.Plan.Arguments {
+					names = append(names, t.Plan.Arguments[j].Name)
 				}
-			})
-			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, cmp.Or(nowNamed(s.set.tools, name), text.DidYouMean(near)))
+			}
+			near := text.DidYouMean(text.Nearest(name, slices.Values(names)))
+			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, cmp.Or(nowNamed(s.set.tools, name), near))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}
@@ -335,13 +333,11 @@ func (t *Tool) SuggestArgument(name string) string {
 	if i, known := argumentFor(t, name); known {
 		return text.DidYouMean(t.Plan.Arguments[i].Name)
 	}
-	return text.DidYouMean(text.Nearest(name, func(yield func(string) bool) {
-		for i := range t.Definition.Arguments {
-			if !yield(t.Definition.Arguments[i].Name) {
-				return
-			}
-		}
-	}))
+	var names []string
+	for i := range t.Definition.Arguments {
+		names = append(names, t.Definition.Arguments[i].Name)
+	}
+	return text.DidYouMean(text.Nearest(name, slices.Values(names)))
 }
 
 // nowNamed returns the end of an error about an argument that one of the tools had in earlier versions, or "".

@@ -244,7 +244,7 @@ func (s *toolShaper) value(i int, word string, raw json.RawMessage) (jsontext.Va
 func (s *toolShaper) fix(i int, word string, raw json.RawMessage) error {
 	template := jsontext.Value(raw).Clone()
 	a, planned := &s.to.Plan.Arguments[i], &s.to.Plan.Encodings[i]
-	if word == "fixed" && strictjson.Check(template) == nil && build.HasPlaceholder(template) {
+	if word == "fixed" && strictjson.Check(template) == nil && len(build.Placeholders(template)) > 0 {
 		if err := s.fixPerCall(i, template); err != nil {
 			return err
 		}

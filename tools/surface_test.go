@@ -12,7 +12,7 @@ import (
 
 // public are the packages, relative to this one, that other modules import to use tools without Caddy.
 var public = []string{
-	".", "build", "extension", "loader", "lock", "match", "openapi", "overlay", "result", "search", "security", "source",
+	".", "build", "loader", "lock", "match", "openapi", "ocpextension", "overlay", "result", "search", "security", "source",
 	"../ocp", "../ocp/advertise", "../ocp/client", "../ocp/enhance", "../mcpadapter", "../otcadapter", "../oagent",
 	"../store", "../store/embedded", "../store/keyedhash", "../store/postgres", "../store/redis", "../store/storetest",
 }

@@ -2,7 +2,7 @@ package tools
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -221,8 +221,7 @@ func (s *Toolset) indexForeign() {
 
 // rehash makes the Hash depend on a change and the names of its tools.
 func (s *Toolset) rehash(change string, names []string) {
-	sum := sha256.Sum256([]byte(s.Hash + "\x00" + change + "\x00" + strings.Join(names, "\x00")))
-	s.Hash = hex.EncodeToString(sum[:])
+	s.Hash = fmt.Sprintf("%x", sha256.Sum256([]byte(s.Hash+"\x00"+change+"\x00"+strings.Join(names, "\x00"))))
 }
 
 // DropResponseSchemas removes the schemas of responses, which take memory. The toolset must not be in use

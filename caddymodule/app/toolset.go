@@ -198,7 +198,7 @@ func resolveAddress(address string) (kind sourceKind, where string, err error) {
 	case isURL && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")):
 		return sourceURL, address, nil
 	case isURL:
-		return "", "", fmt.Errorf("documents cannot be read over %q; use a file, http or https (%s)", scheme, openapiHint(rest))
+		return "", "", fmt.Errorf("documents cannot be read over %q; use a file, http or https (did you mean https://%s?)", scheme, strings.SplitN(rest, "?", 2)[0])
 	case strings.HasPrefix(address, "/"):
 		if file, err := os.Stat(address); err == nil && !file.IsDir() {
 			return SourceFile, filepath.Clean(address), nil
@@ -207,11 +207,6 @@ func resolveAddress(address string) (kind sourceKind, where string, err error) {
 	}
 	where, err = filepath.Abs(address)
 	return SourceFile, where, err
-}
-
-// openapiHint suggests a URL for an address that has an unknown scheme.
-func openapiHint(rest string) string {
-	return "did you mean https://" + strings.SplitN(rest, "?", 2)[0] + "?"
 }
 
 // Key normalizes the configuration. Name is the toolset's name; if it is "", the document's

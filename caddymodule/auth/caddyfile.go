@@ -127,17 +127,15 @@ func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 		return d.Errf("agent_auth takes a matcher and a block, not '%s'", d.Val())
 	}
 	b := directive.NewBlock(d)
-	for b.NextBlock(0) {
-		if name := b.Val(); !slices.Contains([]string{"exempt", "optional", "api_key"}, name) {
+	options := c.options(b)
+	err := b.Options(func(b *directive.Block) error {
+		if !slices.Contains([]string{"exempt", "optional", "api_key"}, b.Val()) {
 			c.isOAuth = true
 		}
-		known, err := c.unmarshalOption(b)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return b.Unrecognized("agent_auth")
-		}
+		return b.ReadOption("agent_auth", options)
+	})
+	if err != nil {
+		return err
 	}
 	c.isOAuth = c.isOAuth || c.handlerOptions.APIKey == nil
 	switch {
@@ -149,70 +147,56 @@ func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// unmarshalOption reads one option of the directive.
-func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error) {
-	switch b.Val() {
-	case "issuer":
-		err = b.Each(&c.issuers, func(text string) error {
-			return (&verify.Issuer{URL: text}).Check()
-		})
-	case "jwks":
-		err = b.Text(&c.jwks)
-	case "audience":
-		err = b.List(&c.oauth.Audiences)
-	case "resource":
-		err = b.Value(func(text string) error {
-			c.resource = text
-			_, err := parseResource(text)
-			return directive.UnlessPlaceholder(text, err)
-		})
-	case "resource_name":
-		err = b.Text(&c.name)
-	case "resource_documentation":
-		err = b.Text(&c.documentation)
-	case "algorithms":
-		err = b.Each(&c.oauth.Algorithms, verify.CheckAlgorithm)
-	case "scopes_supported":
-		err = b.Each(&c.scopes, checkScope)
-	case "require_scope":
-		err = b.Each(&c.oauth.RequireScope, checkScope)
-	case "user_claim":
-		err = b.Text(&c.oauth.UserClaim)
-	case "group_claim":
-		err = b.List(&c.oauth.GroupClaims)
-	case "scope_claim":
-		err = b.List(&c.oauth.ScopeClaims)
-	case "scope_includes":
-		err = c.unmarshalIncludes(b)
-	case "introspection":
-		if err = b.Once(); err == nil {
+// options are the options of the directive.
+func (c *authConfig) options(b *directive.Block) directive.Options {
+	each := func(to *[]string, check func(source string) error) func() error {
+		return func() error { return b.Each(to, check) }
+	}
+	return directive.Options{
+		"issuer": each(&c.issuers, func(text string) error { return (&verify.Issuer{URL: text}).Check() }),
+		"jwks":   directive.To(b.Text, &c.jwks),
+		"resource": func() error {
+			return b.Value(func(text string) error {
+				c.resource = text
+				_, err := parseResource(text)
+				return directive.UnlessPlaceholder(text, err)
+			})
+		},
+		"audience":               directive.To(b.List, &c.oauth.Audiences),
+		"resource_name":          directive.To(b.Text, &c.name),
+		"resource_documentation": directive.To(b.Text, &c.documentation),
+		"algorithms":             each(&c.oauth.Algorithms, verify.CheckAlgorithm),
+		"scopes_supported":       each(&c.scopes, checkScope),
+		"require_scope":          each(&c.oauth.RequireScope, checkScope),
+		"user_claim":             directive.To(b.Text, &c.oauth.UserClaim),
+		"group_claim":            directive.To(b.List, &c.oauth.GroupClaims),
+		"scope_claim":            directive.To(b.List, &c.oauth.ScopeClaims),
+		"scope_includes":         directive.To(c.unmarshalIncludes, b),
+		"introspection": func() error {
+			if err := b.Once(); err != nil {
+				return err
+			}
 			c.oauth.Introspection = new(Introspection)
-			err = c.oauth.Introspection.unmarshal(b)
-		}
-	case "leeway":
-		err = readLeeway(b, &c.oauth.Leeway)
-	case "pass_token":
-		err = b.Flag(&c.oauth.PassToken)
-	case "exempt":
-		err = b.Each((*[]string)(&c.handlerOptions.Exempt), func(path string) error {
+			return c.oauth.Introspection.unmarshal(b)
+		},
+		"leeway":     func() error { return readLeeway(b, &c.oauth.Leeway) },
+		"pass_token": directive.To(b.Flag, &c.oauth.PassToken),
+		"exempt": each((*[]string)(&c.handlerOptions.Exempt), func(path string) error {
 			if !strings.HasPrefix(path, "/") {
 				return errors.New("the path must begin with a slash")
 			}
 			return nil
-		})
-	case "login":
-		err = b.Flag(new(bool))
-	case "optional":
-		err = b.Flag(&c.handlerOptions.Optional)
-	case "api_key":
-		if err = b.Once(); err == nil {
+		}),
+		"login":    directive.To(b.Flag, new(bool)),
+		"optional": directive.To(b.Flag, &c.handlerOptions.Optional),
+		"api_key": func() error {
+			if err := b.Once(); err != nil {
+				return err
+			}
 			c.handlerOptions.APIKey = new(APIKey)
-			err = c.handlerOptions.APIKey.unmarshal(b)
-		}
-	default:
-		return false, nil
+			return c.handlerOptions.APIKey.unmarshal(b)
+		},
 	}
-	return true, err
 }
 
 // unmarshalIncludes reads <scope> <included scopes...>.
@@ -241,16 +225,11 @@ func (i *Introspection) unmarshal(outer *directive.Block) error {
 	if err := directive.UnlessPlaceholder(i.URL, verify.CheckIntrospection(i.URL)); err != nil {
 		return outer.Errf("introspection: %v", err)
 	}
-	return directive.NewBlock(outer.Dispenser).Options(func(b *directive.Block) error {
-		switch b.Val() {
-		case "client_id":
-			return b.Text(&i.ClientID)
-		case "client_secret":
-			return b.Text(&i.ClientSecret)
-		case "issuer":
-			return b.Text(&i.Issuer)
-		}
-		return b.Unrecognized("introspection")
+	b := directive.NewBlock(outer.Dispenser)
+	return b.Read("introspection", directive.Options{
+		"client_id":     directive.To(b.Text, &i.ClientID),
+		"client_secret": directive.To(b.Text, &i.ClientSecret),
+		"issuer":        directive.To(b.Text, &i.Issuer),
 	})
 }
 
@@ -293,7 +272,18 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 		return outer.Err("api_key takes a block with a key, as in: key ada {env.ADA_KEY}")
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	if err := b.Options(a.unmarshalOption); err != nil {
+	err := b.Read("api_key", directive.Options{
+		"header": func() error {
+			return b.Value(func(text string) error {
+				a.Header = text
+				return checkKeyHeader(text)
+			})
+		},
+		"query":        directive.To(b.Text, &a.Query),
+		"key":          directive.To(a.unmarshalKey, b),
+		"pass_through": directive.To(b.Flag, &a.PassThrough),
+	})
+	if err != nil {
 		return err
 	}
 	switch {
@@ -303,23 +293,6 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 		return outer.Err("api_key has both header and query; remove one")
 	}
 	return nil
-}
-
-func (a *APIKey) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "header":
-		return b.Value(func(text string) error {
-			a.Header = text
-			return checkKeyHeader(text)
-		})
-	case "query":
-		return b.Text(&a.Query)
-	case "key":
-		return a.unmarshalKey(b)
-	case "pass_through":
-		return b.Flag(&a.PassThrough)
-	}
-	return b.Unrecognized("api_key")
 }
 
 // unmarshalKey reads <name> <secret>. Its errors do not contain the secret.

@@ -57,11 +57,6 @@ func (i *Introspection) options(repl *caddy.Replacer) (*verify.Introspection, er
 	}, nil
 }
 
-// rules returns the rules by which tokens name their users.
-func (o *OAuth) rules() *oauth.ClaimRules {
-	return &oauth.ClaimRules{User: o.UserClaim, Groups: o.GroupClaims, Scopes: o.ScopeClaims, Includes: o.ScopeIncludes}
-}
-
 // setIdentity sets what the next handlers learn of the user of a token: the variable identity.Var, and the
 // placeholders of groups and claims.
 func (o *OAuth) setIdentity(r *http.Request, token *oauth.Token, of *oauth.Identity, id string) {

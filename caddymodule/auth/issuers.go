@@ -47,11 +47,6 @@ func openIssuers(options verify.Options, logger *zap.Logger) (*issuers, error) {
 	return shared, nil
 }
 
-// release gives up the issuers.
-func (i *issuers) release() {
-	_, _ = verifiers.Delete(i.key)
-}
-
 // Destruct stops fetching keys. The pool calls it when no configuration uses the issuers.
 func (i *issuers) Destruct() error {
 	i.Close()

@@ -130,7 +130,8 @@ func (*OAuth) CaddyModule() caddy.ModuleInfo {
 // Provision reads keys from files and prepares to fetch the others.
 func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
-	o.logger, o.claims, o.warned = ctx.Logger(), o.rules(), new(pace)
+	o.logger, o.warned = ctx.Logger(), new(pace)
+	o.claims = &oauth.ClaimRules{User: o.UserClaim, Groups: o.GroupClaims, Scopes: o.ScopeClaims, Includes: o.ScopeIncludes}
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
 		return fmt.Errorf("resource %q: %w", text.RedactURL(o.Resource), err)
 	}
@@ -214,7 +215,7 @@ func (o *OAuth) warm() {
 // Cleanup releases the issuers.
 func (o *OAuth) Cleanup() error {
 	if o.issuers != nil {
-		o.issuers.release()
+		_, _ = verifiers.Delete(o.issuers.key)
 		o.issuers = nil
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -53,7 +54,7 @@ without authentication. A note on standard error says if there are more than --l
 		}
 		t := NewTerminal(cmd)
 		t.Wide = flags.Bool("wide")
-		return list(cmd, "call", func(cursor string, limit int) ([]json.RawMessage, string, error) {
+		return list(t, cmd, "call", func(cursor string, limit int) ([]json.RawMessage, string, error) {
 			query.Set("cursor", cursor)
 			query.Set("limit", strconv.Itoa(limit))
 			var page struct {
@@ -62,10 +63,8 @@ without authentication. A note on standard error says if there are more than --l
 			}
 			err := Admin(cmd, "/agents/calls/find", query, nil, &page)
 			return page.Calls, page.Next, err
-		}, func(encoded json.RawMessage) (string, error) {
-			var call calllog.Call
-			err := json.Unmarshal(encoded, &call)
-			return t.callLine(encoded, &call, timeLayout(call.Ended, time.Now()), len(dateAndTime)), err
+		}, func(call *calllog.Call) string {
+			return t.callLine(call, timeLayout(call.Ended, time.Now()), len(dateAndTime))
 		})
 	})
 	return cmd
@@ -78,7 +77,7 @@ func limitFlag(cmd *cobra.Command) {
 
 // list prints the entries of a list of the admin endpoint. Page returns those after a cursor, "" for the beginning.
 // Line returns an entry as a line.
-func list(cmd *cobra.Command, what string, page func(cursor string, limit int) ([]json.RawMessage, string, error), line func(json.RawMessage) (string, error)) error {
+func list[T any](t Terminal, cmd *cobra.Command, what string, page func(cursor string, limit int) ([]json.RawMessage, string, error), line func(*T) string) error {
 	limit, err := cmd.Flags().GetInt("limit")
 	if err != nil {
 		return err
@@ -92,14 +91,8 @@ func list(cmd *cobra.Command, what string, page func(cursor string, limit int) (
 		if entries, next, err = page(next, min(limit-printed, adminPage)); err != nil {
 			return err
 		}
-		for _, entry := range entries {
-			text, err := line(entry)
-			if err != nil {
-				return fmt.Errorf("the admin endpoint sent an unexpected %s: %w", what, err)
-			}
-			if _, err := fmt.Fprint(cmd.OutOrStdout(), text); err != nil {
-				return err
-			}
+		if err := printLines(t, what, entries, line); err != nil {
+			return err
 		}
 		if printed += len(entries); next == "" || printed >= limit {
 			break
@@ -110,6 +103,24 @@ func list(cmd *cobra.Command, what string, page func(cursor string, limit int) (
 		cmd.PrintErrf("No %s fits.\n", what)
 	case next != "":
 		cmd.PrintErrf("There may be more: --limit %d ends the list here.\n", limit)
+	}
+	return nil
+}
+
+// printLines prints entries of the admin endpoint, each on a line: as JSON, or as the text that line returns.
+func printLines[T any](t Terminal, what string, entries []json.RawMessage, line func(*T) string) error {
+	for _, encoded := range entries {
+		printed := string(escaped(encoded)) + "\n"
+		if !t.JSON {
+			var entry T
+			if err := json.Unmarshal(encoded, &entry); err != nil {
+				return fmt.Errorf("the admin endpoint sent an unexpected %s: %w", what, err)
+			}
+			printed = line(&entry)
+		}
+		if _, err := io.WriteString(t, printed); err != nil {
+			return err
+		}
 	}
 	return nil
 }

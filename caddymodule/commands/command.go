@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -135,7 +136,11 @@ func (f *follow) print(line []byte) error {
 	if err := json.Unmarshal(line, &call); err != nil {
 		return fmt.Errorf("the admin endpoint sent something else than a tool call: %w", err)
 	}
-	if _, err := f.output.Write([]byte(f.output.callLine(line, &call, onlyTime, len(onlyTime)))); err != nil {
+	text := string(escaped(line)) + "\n"
+	if !f.output.JSON {
+		text = f.output.callLine(&call, onlyTime, len(onlyTime))
+	}
+	if _, err := io.WriteString(f.output, text); err != nil {
 		return errors.Join(errOutput, err)
 	}
 	return nil

@@ -33,11 +33,8 @@ func timeLayout(at, now time.Time) string {
 	return dateAndTime
 }
 
-// callLine returns a call as one line. Encoded is its JSON. Layout and width are those of the time.
-func (t Terminal) callLine(encoded []byte, c *calllog.Call, layout string, width int) string {
-	if t.JSON {
-		return string(escaped(encoded)) + "\n"
-	}
+// callLine returns a call as one line. Layout and width are those of the time.
+func (t Terminal) callLine(c *calllog.Call, layout string, width int) string {
 	return t.Line(
 		Cell{Text: c.Ended.Local().Format(layout), Width: width},
 		Cell{Text: c.Outcome, Width: outcomeWidth, Color: colorOf(c.Outcome)},

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -26,17 +27,17 @@ func goldenCall() *calllog.Call {
 func TestCallLine_fits_100_columns(t *testing.T) {
 	const want = "01-31 12:00 api_error      getTrip                12ms ada·[2J·   the API responded with 503 Servic…\n"
 	call := goldenCall()
-	got := Terminal{Width: 100}.callLine(nil, call, dateAndTime, len(dateAndTime))
+	got := Terminal{Width: 100}.callLine(call, dateAndTime, len(dateAndTime))
 	if got != want {
 		t.Errorf("the line is\n%s want\n%s", got, want)
 	}
-	colored := Terminal{Width: 100, Color: true}.callLine(nil, call, dateAndTime, len(dateAndTime))
+	colored := Terminal{Width: 100, Color: true}.callLine(call, dateAndTime, len(dateAndTime))
 	if colored != strings.Replace(want, "api_error", Red+"api_error"+reset, 1) {
 		t.Errorf("the line is %q, want only a red outcome in addition", colored)
 	}
 	call.Tool, call.User, call.Reason = strings.Repeat("列車", 30), strings.Repeat("é", 200), strings.Repeat("旅", 200)
 	for _, width := range []int{1, 20, 60, 100, 200} {
-		line := strings.TrimSuffix(Terminal{Width: width}.callLine(nil, call, onlyTime, len(onlyTime)), "\n")
+		line := strings.TrimSuffix(Terminal{Width: width}.callLine(call, onlyTime, len(onlyTime)), "\n")
 		if got := columnsOf(line); got > width || !utf8.ValidString(line) {
 			t.Errorf("width %d: the line has %d columns: %q", width, got, line)
 		}
@@ -44,7 +45,7 @@ func TestCallLine_fits_100_columns(t *testing.T) {
 }
 
 func TestCallLine_wide_has_all_fields(t *testing.T) {
-	line := Terminal{Width: 100, Wide: true}.callLine(nil, goldenCall(), onlyTime, len(onlyTime))
+	line := Terminal{Width: 100, Wide: true}.callLine(goldenCall(), onlyTime, len(onlyTime))
 	for _, want := range []string{"status=503", "agent=clerk", "protocol=mcp", "toolset=trips", "trace=4bf92f", "node=n1", `arguments={"id":"7"}`, "ask the operator"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the line is %q, want %q in it", line, want)
@@ -57,7 +58,12 @@ func TestCallLine_wide_has_all_fields(t *testing.T) {
 
 func TestCallLine_JSON_has_no_control_characters(t *testing.T) {
 	encoded := "{\"user\":\"\u00e9\u009b2J\u202e\x7f\U0001f600\"}"
-	if got, want := (Terminal{JSON: true, Color: true}.callLine([]byte(encoded), goldenCall(), onlyTime, len(onlyTime))), "{\"user\":\"\u00e9\\u009b2J\\u202e\\u007f\U0001f600\"}\n"; got != want {
+	var out strings.Builder
+	line := func(*calllog.Call) string { return "not JSON" }
+	if err := printLines(Terminal{Writer: &out, JSON: true, Color: true}, "call", []json.RawMessage{json.RawMessage(encoded)}, line); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "{\"user\":\"\u00e9\\u009b2J\\u202e\\u007f\U0001f600\"}\n"; got != want {
 		t.Errorf("the line is %q, want %q", got, want)
 	}
 }

@@ -52,7 +52,7 @@ on one line.
 		}
 		t := NewTerminal(cmd)
 		t.Wide = flags.Bool("wide")
-		return list(cmd, "run", func(cursor string, limit int) ([]json.RawMessage, string, error) {
+		return list(t, cmd, "run", func(cursor string, limit int) ([]json.RawMessage, string, error) {
 			query.Set("after", cursor)
 			query.Set("limit", strconv.Itoa(limit))
 			var page struct {
@@ -67,14 +67,7 @@ on one line.
 }
 
 // runLine returns an Engagement as one line.
-func (t Terminal) runLine(encoded json.RawMessage) (string, error) {
-	if t.JSON {
-		return string(escaped(encoded)) + "\n", nil
-	}
-	var e engagement.Summary
-	if err := json.Unmarshal(encoded, &e); err != nil {
-		return "", err
-	}
+func (t Terminal) runLine(e *engagement.Summary) string {
 	status, color, ended := e.Status, Green, ""
 	if e.Ended != nil {
 		ended, color = e.Ended.Rule, Red
@@ -89,7 +82,7 @@ func (t Terminal) runLine(encoded json.RawMessage) (string, error) {
 		Cell{Text: fmt.Sprintf("%d/%d", e.Total, e.Refused), Width: 9, Right: true},
 		Cell{Text: e.ID, Width: idWidth},
 		Cell{Text: ended},
-	), nil
+	)
 }
 
 // reviewList is the response of GET /agents/reviews.
@@ -132,27 +125,11 @@ func listReviews(cmd *cobra.Command) error {
 	if len(reviews.Open) == 0 {
 		cmd.PrintErrln("No review waits.")
 	}
-	for _, encoded := range reviews.Open {
-		line, err := t.reviewLine(encoded)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprint(t, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(t, "review", reviews.Open, t.reviewLine)
 }
 
 // reviewLine returns a review as one line.
-func (t Terminal) reviewLine(encoded json.RawMessage) (string, error) {
-	if t.JSON {
-		return string(escaped(encoded)) + "\n", nil
-	}
-	var r review.Summary
-	if err := json.Unmarshal(encoded, &r); err != nil {
-		return "", fmt.Errorf("the admin endpoint sent an unexpected review: %w", err)
-	}
+func (t Terminal) reviewLine(r *review.Summary) string {
 	return t.Line(
 		Cell{Text: Age(time.Since(r.AskedAt)), Width: ageWidth, Right: true},
 		Cell{Text: r.ID, Width: max(idWidth, len(r.ID))},
@@ -160,7 +137,7 @@ func (t Terminal) reviewLine(encoded json.RawMessage) (string, error) {
 		Cell{Text: r.Agent, Width: userWidth},
 		Cell{Text: cmp.Or(r.User.ID, "anonymous"), Width: userWidth},
 		Cell{Text: r.Name + " (" + r.Rule + ")"},
-	), nil
+	)
 }
 
 // decideCommand returns a command that decides a review.

@@ -44,39 +44,26 @@ line.
 		} else if !t.JSON {
 			fmt.Fprint(t, t.Paint(Bold, t.usageCells(flags.String("by"), "REQUESTS", "INPUT", "CACHED", "OUTPUT", "COST")))
 		}
-		for _, encoded := range rows {
-			line, err := t.dayUsageLine(encoded)
-			if err != nil {
-				return err
-			}
-			if _, err := fmt.Fprint(t, line); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(t, "usage", rows, t.dayUsageLine)
 	})
 	return cmd
 }
 
+// usageRow is a row of the usage.
+type usageRow struct {
+	Name         string
+	Requests     int64
+	InputTokens  int64 `json:"input_tokens"`
+	CachedTokens int64 `json:"cached_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	Cost         float64
+}
+
 // dayUsageLine returns a row as one line.
-func (t Terminal) dayUsageLine(encoded json.RawMessage) (string, error) {
-	if t.JSON {
-		return string(escaped(encoded)) + "\n", nil
-	}
-	var row struct {
-		Name         string
-		Requests     int64
-		InputTokens  int64 `json:"input_tokens"`
-		CachedTokens int64 `json:"cached_tokens"`
-		OutputTokens int64 `json:"output_tokens"`
-		Cost         float64
-	}
-	if err := json.Unmarshal(encoded, &row); err != nil {
-		return "", fmt.Errorf("the admin endpoint sent an unexpected usage: %w", err)
-	}
+func (t Terminal) dayUsageLine(row *usageRow) string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return t.usageCells(cmp.Or(row.Name, "anonymous"), number(row.Requests), number(row.InputTokens), number(row.CachedTokens), number(row.OutputTokens),
-		strconv.FormatFloat(row.Cost, 'f', 4, 64)), nil
+		strconv.FormatFloat(row.Cost, 'f', 4, 64))
 }
 
 func (t Terminal) usageCells(name string, numbers ...string) string {

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -80,11 +78,13 @@ records, reviews, runs, sessions and connections, without tokens and secrets.
 		Args:    cobra.ExactArgs(1),
 	}
 	export.RunE = RunE(func(flags caddycmd.Flags) error {
-		body, err := requestUser(flags, http.MethodGet, exportPath)
+		uri := exportPath + "?" + url.Values{"user": {flags.Arg(0)}}.Encode()
+		response, err := adminRequest(export.Context(), flags.String("address"), http.MethodGet, uri, nil)
 		if err != nil {
 			return err
 		}
-		_, err = cmd.OutOrStdout().Write(body)
+		defer response.Body.Close()
+		_, err = io.Copy(cmd.OutOrStdout(), response.Body)
 		return err
 	})
 	erase := &cobra.Command{
@@ -102,7 +102,7 @@ metrics are not changed. This cannot be undone.
 		if !flags.Bool("yes") {
 			return fmt.Errorf("nothing was deleted: add --yes to delete everything about the user %q", flags.Arg(0))
 		}
-		return deleteOfUser(cmd.OutOrStdout(), flags, erasePath)
+		return deleteOfUser(erase, erasePath)
 	})
 	erase.Flags().Bool("yes", false, "Delete without asking")
 	logout := &cobra.Command{
@@ -116,9 +116,9 @@ work until they expire (token_lifetime).
 		Example: "  caddy agents user logout ada",
 		Args:    cobra.ExactArgs(1),
 	}
-	logout.RunE = RunE(func(flags caddycmd.Flags) error { return deleteOfUser(cmd.OutOrStdout(), flags, logoutPath) })
+	logout.RunE = RunE(func(caddycmd.Flags) error { return deleteOfUser(logout, logoutPath) })
 	for _, sub := range []*cobra.Command{export, erase, logout} {
-		sub.Flags().String("address", "", "Address of the admin endpoint (default: Caddy's)")
+		AddressFlag(sub)
 	}
 	cmd.AddCommand(export, erase, logout)
 	RequireSubcommand(cmd)
@@ -126,29 +126,15 @@ work until they expire (token_lifetime).
 }
 
 // deleteOfUser deletes records of the user of the command line, and prints their number by kind.
-func deleteOfUser(out io.Writer, flags caddycmd.Flags, path string) error {
-	body, err := requestUser(flags, http.MethodPost, path)
-	if err != nil {
+func deleteOfUser(cmd *cobra.Command, path string) error {
+	var counts map[string]int
+	if err := Admin(cmd, path, url.Values{"user": {cmd.Flags().Arg(0)}}, struct{}{}, &counts); err != nil {
 		return err
 	}
-	var counts map[string]int
-	if err := json.Unmarshal(body, &counts); err != nil {
-		return fmt.Errorf("the response is not that of the admin endpoint: %w", err)
-	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(out, "%s: %d\n", name, counts[name])
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %d\n", name, counts[name])
 	}
 	return nil
-}
-
-// requestUser sends a request about the user of the command line to the admin endpoint.
-func requestUser(flags caddycmd.Flags, method, path string) ([]byte, error) {
-	response, err := adminRequest(context.Background(), flags.String("address"), method, path+"?"+url.Values{"user": {flags.Arg(0)}}.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body) // Caddy is the operator's own
 }
 
 // Interface guards

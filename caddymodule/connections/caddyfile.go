@@ -1,8 +1,6 @@
 package connections
 
 import (
-	"strings"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -26,19 +24,12 @@ func init() {
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	if arguments := b.RemainingArgs(); len(arguments) > 1 || len(arguments) == 1 && !strings.HasPrefix(arguments[0], "/") {
-		return b.ArgErr()
-	} else if len(arguments) == 1 {
-		h.Path = arguments[0]
+	if err := b.Path(&h.Path); err != nil {
+		return err
 	}
-	return b.Options(func(b *directive.Block) error {
-		switch b.Val() {
-		case "origin":
-			return b.Text(&h.Origin)
-		case "secret":
-			return b.ReadSecrets(&h.Secret, &h.PreviousSecret)
-		}
-		return b.Unrecognized("agent_connections")
+	return b.Read("agent_connections", directive.Options{
+		"origin": directive.To(b.Text, &h.Origin),
+		"secret": func() error { return b.ReadSecrets(&h.Secret, &h.PreviousSecret) },
 	})
 }
 
@@ -66,15 +57,13 @@ func (u *User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Err("credential user takes a block with a provider, as in: credential user { provider github { ... } }")
 	}
-	err := directive.NewBlock(d).Options(func(b *directive.Block) error {
-		if b.Val() != "provider" {
-			return b.Unrecognized("credential user")
-		}
+	b := directive.NewBlock(d)
+	err := b.Read("credential user", directive.Options{"provider": func() error {
 		if err := b.Text(&u.Name); err != nil {
 			return err
 		}
-		return directive.NewBlock(b.Dispenser).Options(u.unmarshalOption)
-	})
+		return u.unmarshalProvider(directive.NewBlock(d))
+	}})
 	if err != nil {
 		return err
 	}
@@ -84,47 +73,20 @@ func (u *User) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (u *User) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "authorize_url":
-		return b.Text(&u.AuthorizeURL)
-	case "token_url":
-		return b.Text(&u.TokenURL)
-	case "revoke_url":
-		return b.Text(&u.RevokeURL)
-	case "client_id":
-		return b.Text(&u.ClientID)
-	case "client_secret":
-		if err := b.Text(&u.ClientSecret); err != nil {
-			return err
-		}
-		if err := directive.CheckVariable(u.ClientSecret); err != nil {
-			return b.WrapErr(err)
-		}
-		return nil
-	case "client_auth":
-		return b.OneOf(&u.ClientAuth, authBasic, authPost)
-	case "scope":
-		return b.List(&u.Scopes)
-	case "param":
-		arguments := b.RemainingArgs()
-		if len(arguments) != 2 {
-			return b.Err("param takes a name and a value, as in: param access_type offline")
-		}
-		if u.Params == nil {
-			u.Params = make(map[string]string)
-		}
-		u.Params[arguments[0]] = arguments[1]
-		return nil
-	case "api_key":
-		return b.Flag(&u.APIKey)
-	case "bearer":
-		var isBearer bool
-		return b.Flag(&isBearer)
-	case "header":
-		return b.Text(&u.Header)
-	}
-	return b.Unrecognized("provider")
+func (u *User) unmarshalProvider(b *directive.Block) error {
+	return b.Read("provider", directive.Options{
+		"authorize_url": directive.To(b.Text, &u.AuthorizeURL),
+		"token_url":     directive.To(b.Text, &u.TokenURL),
+		"revoke_url":    directive.To(b.Text, &u.RevokeURL),
+		"client_id":     directive.To(b.Text, &u.ClientID),
+		"client_secret": directive.To(b.Secret, &u.ClientSecret),
+		"client_auth":   func() error { return b.OneOf(&u.ClientAuth, authBasic, authPost) },
+		"scope":         directive.To(b.List, &u.Scopes),
+		"param":         b.Pair(&u.Params, "access_type offline"),
+		"api_key":       directive.To(b.Flag, &u.APIKey),
+		"bearer":        directive.To(b.Flag, new(bool)),
+		"header":        directive.To(b.Text, &u.Header),
+	})
 }
 
 // Interface guards

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"strings"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -27,10 +25,8 @@ func init() {
 func (c *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	if arguments := b.RemainingArgs(); len(arguments) > 1 || len(arguments) == 1 && !strings.HasPrefix(arguments[0], "/") {
-		return b.ArgErr()
-	} else if len(arguments) == 1 {
-		c.Path = arguments[0]
+	if err := b.Path(&c.Path); err != nil {
+		return err
 	}
 	each := func(to *[]string) func() error {
 		return func() error { return b.Each(to, identity.CheckEntry) }

@@ -222,11 +222,8 @@ func showsPages(r *http.Request) bool {
 
 // assetPath returns the path of a file below the console, with a version that changes with its content.
 func assetPath(base, name string) string {
-	return base + "/assets/" + name + "?v=" + assetVersion(name)
+	return base + "/assets/" + name + "?v=" + assets()[name].version
 }
-
-// assetVersion returns a digest of a file, "" if there is none.
-func assetVersion(name string) string { return assets()[name].version }
 
 // digest returns a short digest of a content.
 func digest(content []byte) string {

@@ -127,9 +127,9 @@ func (b *Block) OneOf(to *string, words ...string) error {
 	})
 }
 
-// Unrecognized returns the error for an unknown option at the position of b. Name is the name of
+// unrecognized returns the error for an unknown option at the position of b. Name is the name of
 // the block, and known are its options.
-func (b *Block) Unrecognized(name string, known ...string) error {
+func (b *Block) unrecognized(name string, known []string) error {
 	if isDirective(b.Val()) {
 		return b.Errf("%[1]s is a directive, not an option of %[2]s; close the block of %[2]s with } before it", b.Val(), name)
 	}
@@ -143,7 +143,7 @@ func (b *Block) Unrecognized(name string, known ...string) error {
 	}
 	suggestion := text.DidYouMean(meant[name+" "+b.Val()])
 	if suggestion == "" {
-		suggestion = DidYouMean(b.Val(), append(known, subdirectives[name]...))
+		suggestion = DidYouMean(b.Val(), known)
 	}
 	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), suggestion)
 }
@@ -178,7 +178,7 @@ func (b *Block) Read(name string, options Options) error {
 func (b *Block) ReadOption(name string, options Options) error {
 	read := options[b.Val()]
 	if read == nil {
-		return b.Unrecognized(name, slices.Sorted(maps.Keys(options))...)
+		return b.unrecognized(name, slices.Sorted(maps.Keys(options)))
 	}
 	return read()
 }
@@ -221,6 +221,47 @@ func (b *Block) Text(to *string) error {
 	}
 	if *to == "" {
 		return b.Err("the value is empty")
+	}
+	return nil
+}
+
+// Secret reads a secret. Errors do not contain it.
+func (b *Block) Secret(to *string) error {
+	if err := b.Text(to); err != nil {
+		return err
+	}
+	if err := CheckVariable(*to); err != nil {
+		return b.WrapErr(err)
+	}
+	return nil
+}
+
+// Pair returns the reader of a subdirective that stores a name and a value in to. It may be repeated. Example are arguments for the error.
+func (b *Block) Pair(to *map[string]string, example string) func() error {
+	return func() error {
+		option, arguments := b.Val(), b.RemainingArgs()
+		if len(arguments) != 2 {
+			return b.Errf("%s takes a name and a value, as in: %[1]s %s", option, example)
+		}
+		if _, ok := (*to)[arguments[0]]; ok {
+			return b.Errf("%s %s is given twice", option, arguments[0])
+		}
+		if *to == nil {
+			*to = make(map[string]string)
+		}
+		(*to)[arguments[0]] = arguments[1]
+		return nil
+	}
+}
+
+// Path reads the path of an endpoint, which may follow the name of its directive.
+func (b *Block) Path(to *string) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) > 1 || len(arguments) == 1 && !strings.HasPrefix(arguments[0], "/") {
+		return b.ArgErr()
+	}
+	if len(arguments) == 1 {
+		*to = arguments[0]
 	}
 	return nil
 }

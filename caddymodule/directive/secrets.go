@@ -36,7 +36,9 @@ func (b *Block) ReadSecrets(current, previous *string) error {
 	if len(arguments) == 0 || len(arguments) > 2 {
 		return b.Err("secret takes the secret and, while it is being replaced, the one before")
 	}
-	*current = arguments[0]
+	if *current = arguments[0]; *current == "" {
+		return b.Err("the value is empty")
+	}
 	if len(arguments) == 2 {
 		*previous = arguments[1]
 	}

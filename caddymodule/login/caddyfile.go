@@ -50,58 +50,36 @@ func init() {
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	if arguments := b.RemainingArgs(); len(arguments) > 1 || len(arguments) == 1 && !strings.HasPrefix(arguments[0], "/") {
-		return b.ArgErr()
-	} else if len(arguments) == 1 {
-		h.Path = strings.TrimRight(arguments[0], "/")
+	if err := b.Path(&h.Path); err != nil {
+		return err
 	}
-	if err := b.Options(h.unmarshalOption); err != nil {
+	h.Path = strings.TrimRight(h.Path, "/")
+	err := b.Read("agent_login", directive.Options{
+		"provider":         directive.To(h.unmarshalProvider, b),
+		"client_id":        directive.To(b.Text, &h.Provider.ClientID),
+		"client_secret":    directive.To(b.Secret, &h.Provider.ClientSecret),
+		"private_key":      directive.To(b.Text, &h.Provider.PrivateKey),
+		"key_id":           directive.To(b.Text, &h.Provider.KeyID),
+		"certificate":      directive.To(b.Text, &h.Provider.Certificate),
+		"provider_scope":   directive.To(b.List, &h.Provider.Scopes),
+		"provider_param":   b.Pair(&h.Provider.Params, "audience https://api.example.com"),
+		"group_claim":      directive.To(b.Text, &h.Provider.GroupClaim),
+		"issuer":           directive.To(b.Text, &h.Issuer),
+		"secret":           func() error { return b.ReadSecrets(&h.Secret, &h.PreviousSecret) },
+		"allow":            directive.To(h.unmarshalAllow, b),
+		"scope":            directive.To(h.unmarshalScope, b),
+		"client":           directive.To(h.unmarshalClient, b),
+		"token_lifetime":   directive.To(b.Period, &h.TokenLifetime),
+		"session_lifetime": directive.To(b.Period, &h.SessionLifetime),
+		"own_tokens":       directive.To(b.Flag, &h.OwnTokens),
+	})
+	if err != nil {
 		return err
 	}
 	if h.Provider.Kind == "" {
 		return d.Errf("agent_login needs an identity provider, as in: provider oidc %s", kinds["oidc"].example)
 	}
 	return nil
-}
-
-func (h *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "provider":
-		return h.unmarshalProvider(b)
-	case "client_id":
-		return b.Text(&h.Provider.ClientID)
-	case "client_secret":
-		return unmarshalSecret(b, &h.Provider.ClientSecret)
-	case "private_key":
-		return b.Text(&h.Provider.PrivateKey)
-	case "key_id":
-		return b.Text(&h.Provider.KeyID)
-	case "certificate":
-		return b.Text(&h.Provider.Certificate)
-	case "provider_scope":
-		return b.List(&h.Provider.Scopes)
-	case "provider_param":
-		return h.unmarshalParam(b)
-	case "group_claim":
-		return b.Text(&h.Provider.GroupClaim)
-	case "issuer":
-		return b.Text(&h.Issuer)
-	case "secret":
-		return b.ReadSecrets(&h.Secret, &h.PreviousSecret)
-	case "allow":
-		return h.unmarshalAllow(b)
-	case "scope":
-		return h.unmarshalScope(b)
-	case "client":
-		return h.unmarshalClient(b)
-	case "token_lifetime":
-		return b.Period(&h.TokenLifetime)
-	case "session_lifetime":
-		return b.Period(&h.SessionLifetime)
-	case "own_tokens":
-		return b.Flag(&h.OwnTokens)
-	}
-	return b.Unrecognized("agent_login")
 }
 
 // unmarshalProvider reads <kind> [<address>].
@@ -120,29 +98,6 @@ func (h *Handler) unmarshalProvider(b *directive.Block) error {
 	if err := h.Provider.check(); err != nil {
 		return b.WrapErr(err)
 	}
-	return nil
-}
-
-// unmarshalSecret reads a secret. Errors do not contain it.
-func unmarshalSecret(b *directive.Block, to *string) error {
-	if err := b.Text(to); err != nil {
-		return err
-	}
-	if err := directive.CheckVariable(*to); err != nil {
-		return b.WrapErr(err)
-	}
-	return nil
-}
-
-func (h *Handler) unmarshalParam(b *directive.Block) error {
-	arguments := b.RemainingArgs()
-	if len(arguments) != 2 {
-		return b.Err("provider_param takes a name and a value, as in: provider_param audience https://api.example.com")
-	}
-	if h.Provider.Params == nil {
-		h.Provider.Params = make(map[string]string)
-	}
-	h.Provider.Params[arguments[0]] = arguments[1]
 	return nil
 }
 
@@ -189,21 +144,15 @@ func (h *Handler) unmarshalClient(outer *directive.Block) error {
 		return outer.Err("client takes an ID and a block, as in: client reports { machine read }")
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	err := b.Options(func(b *directive.Block) error {
-		switch b.Val() {
-		case "name":
-			return b.Text(&c.Name)
-		case "redirect":
-			return b.List(&c.RedirectURIs)
-		case "secret":
-			return unmarshalSecret(b, &c.Secret)
-		case "jwks":
-			return b.Text(&c.JWKS)
-		case "machine":
+	err := b.Read("client", directive.Options{
+		"name":     directive.To(b.Text, &c.Name),
+		"redirect": directive.To(b.List, &c.RedirectURIs),
+		"secret":   directive.To(b.Secret, &c.Secret),
+		"jwks":     directive.To(b.Text, &c.JWKS),
+		"machine": func() error {
 			c.Machine, c.Scopes = true, b.RemainingArgs()
 			return nil
-		}
-		return b.Unrecognized("client")
+		},
 	})
 	h.Clients = append(h.Clients, c)
 	return err

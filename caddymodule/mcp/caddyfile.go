@@ -123,7 +123,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"page_size":      directive.To(b.Count, &m.PageSize),
 		"max_body":       directive.To(b.Size, &m.MaxBody),
 		"versions":       func() error { return b.Each(&m.Versions, checkVersion) },
-		"secret":         func() error { return m.unmarshalSecret(b) },
+		"secret":         func() error { return b.ReadSecrets(&m.Secret, &m.PreviousSecret) },
 		"session_ttl":    directive.To(b.Period, &m.SessionTTL),
 		"max_streams":    directive.To(b.Positive, &m.MaxStreams),
 		"keep_alive":     directive.To(b.Duration, &m.KeepAlive),

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -79,37 +78,17 @@ func (m *Handler) sharedSecrets(signing *keyedhash.SigningKeys, local func() [][
 
 // configuredSecrets returns the configured secrets. It returns nil if none are configured.
 func (m *Handler) configuredSecrets() (secrets [][]byte, err error) {
-	for i, configured := range []string{m.Secret, m.PreviousSecret} {
-		secret, err := caddy.NewReplacer().ReplaceOrErr(configured, i == 0, true)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("secret: %w", err)
-		case configured == "" || i > 0 && secret == "":
-		case len(secret) < directive.MinSecret:
-			return nil, fmt.Errorf("secret has %d bytes and needs at least %d; create one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
-		default:
-			secrets = append(secrets, []byte(secret))
-		}
-	}
-	if m.Secret == "" && m.PreviousSecret != "" {
-		return nil, errors.New("previous_secret is set without secret; set secret to the current one")
-	}
-	return secrets, nil
-}
-
-// unmarshalSecret reads the subdirective secret.
-func (m *Handler) unmarshalSecret(b *directive.Block) error {
-	if err := b.Once(); err != nil {
-		return err
-	}
-	if b.CountRemainingArgs() == 0 || b.CountRemainingArgs() > 2 {
-		return b.ArgErr()
-	}
-	b.Args(&m.Secret, &m.PreviousSecret)
 	if m.Secret == "" {
-		return b.Err("the value is empty")
+		if m.PreviousSecret != "" {
+			return nil, errors.New("previous_secret is set without secret; set secret to the current one")
+		}
+		return nil, nil
 	}
-	return nil
+	texts, err := directive.Secrets("mcp", "MCP_SECRET", m.Secret, m.PreviousSecret)
+	for _, text := range texts {
+		secrets = append(secrets, []byte(text))
+	}
+	return secrets, err
 }
 
 // deriveKeys derives the endpoint's keys from secrets. Sessions and sealed state of one endpoint are

@@ -227,26 +227,16 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return directive.NewBlock(d).Options(func(b *directive.Block) error {
-		switch b.Val() {
-		case "region":
-			return b.Text(&t.Region)
-		case "service":
-			return b.Text(&t.Service)
-		case "access_key":
-			return b.Text(&t.AccessKey)
-		case "secret_key":
-			return b.Text(&t.SecretKey)
-		case "session_token":
-			return b.Text(&t.SessionToken)
-		case "max_body":
-			return b.Size(&t.MaxBody)
-		case "unsigned_body":
-			return b.Flag(&t.UnsignedBody)
-		case "http":
-			return t.HTTPTransport.UnmarshalCaddyfile(b.NewFromNextSegment())
-		}
-		return b.Unrecognized("aws_sigv4")
+	b := directive.NewBlock(d)
+	return b.Read("aws_sigv4", directive.Options{
+		"region":        directive.To(b.Text, &t.Region),
+		"service":       directive.To(b.Text, &t.Service),
+		"access_key":    directive.To(b.Text, &t.AccessKey),
+		"secret_key":    directive.To(b.Text, &t.SecretKey),
+		"session_token": directive.To(b.Text, &t.SessionToken),
+		"max_body":      directive.To(b.Size, &t.MaxBody),
+		"unsigned_body": directive.To(b.Flag, &t.UnsignedBody),
+		"http":          func() error { return t.HTTPTransport.UnmarshalCaddyfile(b.NewFromNextSegment()) },
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/oauth/verify"
 )
 
@@ -179,16 +179,8 @@ func (d *documents) get(ctx context.Context, from string, limit int) ([]byte, ti
 
 // lifetimeOf returns how long a response may be kept.
 func lifetimeOf(header http.Header) time.Duration {
-	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
-		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
-		switch name {
-		case "no-store", "no-cache":
-			return 0
-		case "max-age":
-			if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
-				return min(time.Duration(seconds)*time.Second, maxDocumentTime)
-			}
-		}
+	if age, known := httpheader.MaxAge(header); known {
+		return min(age, maxDocumentTime)
 	}
 	return documentLifetime
 }

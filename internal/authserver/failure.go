@@ -64,10 +64,6 @@ type limits struct {
 	fetch    *limiter // requests that may fetch a metadata document
 }
 
-func newLimits() limits {
-	return limits{newLimiter(20), newLimiter(120)}
-}
-
 // A limiter limits the events of each network to a number a minute.
 type limiter struct {
 	perMinute int

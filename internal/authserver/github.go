@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,10 +29,7 @@ type GitHub struct {
 }
 
 func (g *GitHub) config(callback string) *oauth2.Config {
-	base := g.URL
-	if base == "" {
-		base = "https://github.com"
-	}
+	base := cmp.Or(g.URL, "https://github.com")
 	scopes := g.Scopes
 	if scopes == nil {
 		scopes = []string{"read:user", "user:email", "read:org"}
@@ -98,9 +96,7 @@ func (g *GitHub) user(ctx context.Context, tokens *Tokens) (*User, error) {
 		return nil, err
 	}
 	user := &User{Subject: strconv.FormatInt(account.ID, 10), Name: account.Name}
-	if user.Name == "" {
-		user.Name = account.Login
-	}
+	user.Name = cmp.Or(user.Name, account.Login)
 	var emails []struct {
 		Email    string `json:"email"`
 		Primary  bool   `json:"primary"`
@@ -128,10 +124,7 @@ func (g *GitHub) user(ctx context.Context, tokens *Tokens) (*User, error) {
 
 // get reads a resource of the API. One that the token's scopes do not allow is left empty, but for the user itself.
 func (g *GitHub) get(ctx context.Context, tokens *Tokens, path string, to any) error {
-	base := g.API
-	if base == "" {
-		base = "https://api.github.com"
-	}
+	base := cmp.Or(g.API, "https://api.github.com")
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil) //nolint:gosec // the operator configures the address
 	if err != nil {
 		return err

@@ -251,12 +251,8 @@ func (o *OIDC) tokens(token *oauth2.Token, before *Tokens) *Tokens {
 	t := &Tokens{Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry}
 	t.ID, _ = token.Extra("id_token").(string)
 	if before != nil {
-		if t.Refresh == "" {
-			t.Refresh = before.Refresh
-		}
-		if t.ID == "" {
-			t.ID = before.ID
-		}
+		t.Refresh = cmp.Or(t.Refresh, before.Refresh)
+		t.ID = cmp.Or(t.ID, before.ID)
 	}
 	return t
 }

@@ -175,7 +175,7 @@ func New(options Options) (*Server, error) {
 		s.records.keys = append(s.records.keys, k)
 	}
 	s.clients = &clients{
-		fixed: make(map[string]*Client), documents: newDocuments(options.Transport), records: s.records, limits: newLimits(),
+		fixed: make(map[string]*Client), documents: newDocuments(options.Transport), records: s.records, limits: limits{newLimiter(20), newLimiter(120)},
 		audiences: []string{options.Issuer, s.origin + s.path + "/token"},
 	}
 	for _, c := range options.Clients {

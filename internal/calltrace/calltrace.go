@@ -212,9 +212,7 @@ func (c *Call) Fault(code int) {
 	c.span.SetAttributes(keyCode.String(strconv.Itoa(code)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.outcome == "" {
-		c.outcome = strconv.Itoa(code)
-	}
+	c.outcome = cmp.Or(c.outcome, strconv.Itoa(code))
 }
 
 // End ends the span.

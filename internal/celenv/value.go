@@ -135,12 +135,7 @@ func decodeNumber(raw jsontext.Value, exact bool) ref.Val {
 
 // isWhole reports whether a number is written without a fraction and an exponent.
 func isWhole(raw jsontext.Value) bool {
-	for _, c := range raw {
-		if c != '-' && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsAny(raw, ".eE")
 }
 
 // list is a JSON array that keeps its bytes.

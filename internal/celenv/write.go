@@ -166,10 +166,8 @@ func (w *writer) mapping(m traits.Mapper, depth int) {
 	}
 	slices.Sort(names)
 	w.dst = append(w.dst, '{')
-	for i, name := range names {
-		if i > 0 {
-			w.dst = append(w.dst, ',')
-		}
+	for _, name := range names {
+		w.dst = strictjson.Comma(w.dst)
 		w.text(name)
 		w.dst = append(w.dst, ':')
 		if w.write(m.Get(types.String(name)), depth+1); w.err != nil {
@@ -182,11 +180,8 @@ func (w *writer) mapping(m traits.Mapper, depth int) {
 // list writes a list.
 func (w *writer) list(l traits.Lister, depth int) {
 	w.dst = append(w.dst, '[')
-	first := true
-	for iterator := l.Iterator(); iterator.HasNext() == types.True; first = false {
-		if !first {
-			w.dst = append(w.dst, ',')
-		}
+	for iterator := l.Iterator(); iterator.HasNext() == types.True; {
+		w.dst = strictjson.Comma(w.dst)
 		if w.write(iterator.Next(), depth+1); w.err != nil {
 			return
 		}

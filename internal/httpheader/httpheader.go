@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -278,4 +280,23 @@ func Preference(contentType string) int {
 		return 4
 	}
 	return 5
+}
+
+// MaxAge returns how long a response may be kept by its Cache-Control (RFC 9111, section 5.2.2), and whether the
+// header says so.
+func MaxAge(header http.Header) (age time.Duration, known bool) {
+	for _, line := range header["Cache-Control"] {
+		for directive := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+			switch strings.ToLower(name) {
+			case "no-store", "no-cache":
+				return 0, true
+			case "max-age":
+				if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 32); err == nil {
+					age, known = time.Duration(seconds)*time.Second, true
+				}
+			}
+		}
+	}
+	return age, known
 }

@@ -106,11 +106,17 @@ func appendLineEnd(dst []byte, r rune) []byte {
 // AppendStrings appends an array of strings.
 func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendString(dst, s)
+	for _, s := range list {
+		dst = AppendString(Comma(dst), s)
 	}
 	return append(dst, ']')
+}
+
+// Comma appends the comma before a further element or member. It appends none at the start of dst
+// and after an opening bracket.
+func Comma(dst []byte) []byte {
+	if len(dst) == 0 || dst[len(dst)-1] == '[' || dst[len(dst)-1] == '{' {
+		return dst
+	}
+	return append(dst, ',')
 }

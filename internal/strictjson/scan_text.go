@@ -1,7 +1,9 @@
 package strictjson
 
 import (
+	"bytes"
 	"hash/maphash"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -90,12 +92,8 @@ func (x *nameIndex) add(names [][]byte, name []byte) bool {
 		}
 	}
 	hash := maphash.Bytes(x.seed, name)
-	if _, found := x.hashes[hash]; found {
-		for _, earlier := range names {
-			if string(earlier) == string(name) {
-				return false
-			}
-		}
+	if _, found := x.hashes[hash]; found && slices.ContainsFunc(names, func(earlier []byte) bool { return bytes.Equal(earlier, name) }) {
+		return false
 	}
 	x.hashes[hash] = struct{}{}
 	return true

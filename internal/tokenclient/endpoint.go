@@ -108,10 +108,7 @@ func (e *Endpoint) Fetch(ctx context.Context, client *http.Client, form url.Valu
 	}
 	switch {
 	case e.Key != nil:
-		audience := e.Audience
-		if audience == "" {
-			audience = e.URL
-		}
+		audience := cmp.Or(e.Audience, e.URL)
 		config.EndpointParams = maps.Clone(form)
 		if err := e.Key.addTo(config.EndpointParams, e.ClientID, audience); err != nil {
 			return nil, err

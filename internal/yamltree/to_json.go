@@ -19,10 +19,8 @@ func AppendJSON(dst []byte, n *yaml.Node) ([]byte, error) {
 		return append(dst, ScalarJSON(n)...), nil
 	case yaml.SequenceNode:
 		dst = append(dst, '[')
-		for i, item := range n.Content {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
+		for _, item := range n.Content {
+			dst = strictjson.Comma(dst)
 			var err error
 			if dst, err = AppendJSON(dst, item); err != nil {
 				return nil, err
@@ -43,10 +41,7 @@ func appendMapping(dst []byte, n *yaml.Node) ([]byte, error) {
 		if err := seen.Add(key); err != nil {
 			return nil, At(key, err)
 		}
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(strictjson.AppendString(dst, key.Value), ':')
+		dst = append(strictjson.AppendString(strictjson.Comma(dst), key.Value), ':')
 		var err error
 		if dst, err = AppendJSON(dst, n.Content[i+1]); err != nil {
 			return nil, err

@@ -166,16 +166,10 @@ func (e *exchange) request(c *Call) *outgoing {
 		meta = strconv.AppendInt([]byte(`"progressToken":`), q.id, 10)
 	}
 	if c.Notify != nil && e.session.modern {
-		if len(meta) > 0 {
-			meta = append(meta, ',')
-		}
-		meta = append(meta, `"io.modelcontextprotocol/logLevel":"debug"`...)
+		meta = append(strictjson.Comma(meta), `"io.modelcontextprotocol/logLevel":"debug"`...)
 	}
 	if len(c.Meta) > 2 {
-		if len(meta) > 0 {
-			meta = append(meta, ',')
-		}
-		meta = append(meta, c.Meta[1:len(c.Meta)-1]...)
+		meta = append(strictjson.Comma(meta), c.Meta[1:len(c.Meta)-1]...)
 	}
 	q.params = e.server.params(e.session, members, meta, c.Capabilities)
 	if c.MaxMessage > 0 {

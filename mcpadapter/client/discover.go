@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -158,12 +159,9 @@ func (s *Server) Watch(ctx context.Context, credentials func(context.Context) (h
 
 // reportsChanges reports whether the server reports changes of a list.
 func reportsChanges(capabilities jsontext.Value) bool {
-	for _, list := range []string{"tools", "resources", "prompts"} {
-		if strictjson.MemberOf(strictjson.MemberOf(capabilities, list), "listChanged").Kind() == 't' {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"tools", "resources", "prompts"}, func(list string) bool {
+		return strictjson.MemberOf(strictjson.MemberOf(capabilities, list), "listChanged").Kind() == 't'
+	})
 }
 
 func (s *Server) listen(ctx context.Context, header http.Header, changed func()) {

@@ -155,11 +155,8 @@ func (b *documentBuilder) addResource(kind tools.ForeignKind, definition jsontex
 // parameters returns optional query parameters.
 func parameters(names []string) []byte {
 	list := []byte{'['}
-	for i, name := range names {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strictjson.AppendString(append(list, `{"in":"query","schema":{"type":"string"},"name":`...), name)
+	for _, name := range names {
+		list = strictjson.AppendString(append(strictjson.Comma(list), `{"in":"query","schema":{"type":"string"},"name":`...), name)
 		list = append(list, '}')
 	}
 	return append(list, ']')

@@ -249,10 +249,7 @@ func (s *Server) params(o *session, members, meta []byte, capabilities ...jsonte
 	}
 	params := append([]byte{'{'}, members...)
 	if len(described) > 2 {
-		if len(members) > 0 {
-			params = append(params, ',')
-		}
-		params = append(append(params, `"_meta":`...), described...)
+		params = append(append(strictjson.Comma(params), `"_meta":`...), described...)
 	}
 	return append(params, '}')
 }

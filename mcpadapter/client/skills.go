@@ -159,9 +159,7 @@ func (m *manifest) readFiles(skill, root string, list jsontext.Value) (files []j
 		if len(uri) > maxSkillURI || !strings.HasPrefix(uri, root) || !fs.ValidPath(uri[len(root):]) || seen[uri] || !validDigest.MatchString(digest) {
 			return nil, nil, errors.New("the resources have a URI outside of the skill, a file twice, or an invalid digest")
 		}
-		if len(seen) > 0 {
-			resources = append(resources, ',')
-		}
+		resources = strictjson.Comma(resources)
 		seen[uri] = true
 		var file, definition strictjson.ObjectBuilder
 		file.Add("uri", strictjson.AppendString(nil, m.uri(uri)))

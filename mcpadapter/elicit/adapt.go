@@ -84,11 +84,7 @@ func oldField(t *schema.Tree) []byte {
 // appendEach appends the named member of each element, separated by commas. An element without that
 // member contributes its const.
 func appendEach(dst []byte, list jsontext.Value, name string) []byte {
-	first := true
-	for walk := strictjson.Into(list); walk.Next(); first = false {
-		if !first {
-			dst = append(dst, ',')
-		}
+	for walk := strictjson.Into(list); walk.Next(); {
 		value := strictjson.MemberOf(walk.Value, name)
 		if value == nil {
 			value = strictjson.MemberOf(walk.Value, "const")
@@ -96,7 +92,7 @@ func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 		if value == nil {
 			value = jsontext.Value(`""`)
 		}
-		dst = append(dst, value...)
+		dst = append(strictjson.Comma(dst), value...)
 	}
 	return dst
 }
@@ -123,14 +119,9 @@ func adaptSampling(params jsontext.Value, v protocol.Revision) (jsontext.Value, 
 
 // appendOldMessages appends one message for each content part.
 func appendOldMessages(dst []byte, messages jsontext.Value, v protocol.Revision) ([]byte, error) {
-	first := true
 	blocks := content.Blocks{Version: v}
 	one := func(role, part jsontext.Value) error {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(append(append(dst, `{"role":`...), role...), `,"content":`...)
+		dst = append(append(append(strictjson.Comma(dst), `{"role":`...), role...), `,"content":`...)
 		if kind := strictjson.Text(strictjson.MemberOf(part, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
 			return fmt.Errorf("the sampling request has content that revision %v does not support", v)
 		}

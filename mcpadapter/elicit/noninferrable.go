@@ -119,10 +119,7 @@ func fillArguments(tool *tools.Tool, arguments, answers jsontext.Value) []byte {
 		filled = strictjson.AppendWithout(filled, arguments, func(w *strictjson.Walk) bool { return slices.Contains(asked, strictjson.Text(w.Name)) })
 	}
 	for walk := strictjson.Into(answers); walk.Next(); {
-		if len(filled) > 1 {
-			filled = append(filled, ',')
-		}
-		filled = append(append(append(filled, walk.Name...), ':'), walk.Value...)
+		filled = append(append(append(strictjson.Comma(filled), walk.Name...), ':'), walk.Value...)
 	}
 	return append(filled, '}')
 }

@@ -161,9 +161,7 @@ func (c *call) inputRequired(requests jsontext.Value) (members []byte, f *protoc
 	if c.round.empty() {
 		return members, nil
 	}
-	if len(members) > 0 {
-		members = append(members, ',')
-	}
+	members = strictjson.Comma(members)
 	state, f := c.seal(c.round.roundState)
 	return strictjson.AppendString(append(members, `"requestState":`...), state), f
 }

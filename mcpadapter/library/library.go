@@ -125,9 +125,7 @@ type Library struct {
 
 // NewLibrary returns a Library. An error names the invalid option.
 func NewLibrary(options LibraryOptions) (*Library, error) {
-	if options.MaxFile <= 0 {
-		options.MaxFile = DefaultMaxFile
-	}
+	options.MaxFile = cmp.Or(max(options.MaxFile, 0), DefaultMaxFile)
 	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "skills": options.Skills})
 	if err != nil {
 		return nil, err

@@ -114,11 +114,8 @@ func (p *PromptEntry) AppendTo(dst []byte, v protocol.Revision) []byte {
 	dst = AppendNamed(append(dst, '{'), p.Name, p.Title, p.Description, v)
 	if len(p.Arguments) > 0 {
 		dst = append(dst, `,"arguments":[`...)
-		for i, a := range p.Arguments {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = AppendNamed(append(dst, '{'), a.Name, a.Title, a.Description, v)
+		for _, a := range p.Arguments {
+			dst = AppendNamed(append(strictjson.Comma(dst), '{'), a.Name, a.Title, a.Description, v)
 			dst = append(append(dst, `,"required":`...), strictjson.Boolean(a.Required)...)
 			dst = append(dst, '}')
 		}

@@ -275,11 +275,8 @@ func appendArgument(dst []byte, a *tools.Argument, tool *tools.Tool, value strin
 	}
 	types = root.Resolve(of.Part("items")).Types()
 	dst = append(dst, '[')
-	for i, part := range strings.Split(value, ",") {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendValue(dst, types, part)
+	for _, part := range strings.Split(value, ",") {
+		dst = appendValue(strictjson.Comma(dst), types, part)
 	}
 	return append(dst, ']')
 }

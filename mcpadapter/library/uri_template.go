@@ -136,13 +136,8 @@ func (t *uriTemplate) matchQuery(bindings []binding, query string) ([]binding, b
 	for pair := range strings.SplitSeq(query, "&") {
 		name, escaped, _ := strings.Cut(pair, "=")
 		value, ok := unescape(escaped)
-		if !ok || !slices.Contains(t.query, name) {
+		if !ok || !slices.Contains(t.query, name) || slices.ContainsFunc(bindings[given:], func(earlier binding) bool { return earlier.name == name }) {
 			return nil, false
-		}
-		for _, earlier := range bindings[given:] {
-			if earlier.name == name {
-				return nil, false
-			}
 		}
 		bindings = append(bindings, binding{name, value})
 	}

@@ -94,11 +94,8 @@ func newSkill(f *frontmatter, own *File, files []*File) *Skill {
 	entry.Add("uri", strictjson.AppendString(nil, s.URI))
 	entry.Add("frontmatter", f.json)
 	list := []byte{'['}
-	for i, file := range files {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strictjson.AppendString(append(list, `{"uri":`...), file.URI)
+	for _, file := range files {
+		list = strictjson.AppendString(append(strictjson.Comma(list), `{"uri":`...), file.URI)
 		list = append(append(append(list, `,"digest":"`...), file.Digest...), `","size":`...)
 		list = append(strconv.AppendInt(list, int64(len(file.Content)), 10), '}')
 	}

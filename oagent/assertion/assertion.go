@@ -211,7 +211,7 @@ func (a *Assertion) CheckOutput(ctx context.Context, output jsontext.Value) erro
 	if err := strictjson.Check(output); err != nil {
 		return a.failure(nil, fmt.Errorf("the output of the tool is not JSON: %w", err), nil)
 	}
-	return a.Check(ctx, newOutputs(output))
+	return a.Check(ctx, &outputs{whole: celenv.Node{Raw: jsontext.Value(strings.TrimSpace(string(output))), Exact: true}})
 }
 
 func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val, error) {
@@ -260,10 +260,6 @@ func (a *Assertion) failure(value ref.Val, err error, variables Variables) *Erro
 // outputs are the variables of a guardrail's assertion. It is a cel.Activation.
 type outputs struct {
 	whole celenv.Node
-}
-
-func newOutputs(output jsontext.Value) *outputs {
-	return &outputs{whole: celenv.Node{Raw: jsontext.Value(strings.TrimSpace(string(output))), Exact: true}}
 }
 
 // ResolveName implements cel.Activation.

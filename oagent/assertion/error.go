@@ -113,7 +113,7 @@ func (e *expression) diagnose(variables Variables, cause error) (path string, re
 			return ok && found.Omitted == omitted.Omitted
 		})}
 	}
-	if !isOverload(cause) {
+	if !strings.HasPrefix(cause.Error(), "no such overload") {
 		return missing(root, variables, cause), cause
 	}
 	if path := pathTo(root, variables, isBigDigits); path != "" {
@@ -138,12 +138,6 @@ func pathTo(root ast.NavigableExpr, variables Variables, wanted func(ref.Val) bo
 		}
 	}
 	return ""
-}
-
-// isOverload reports whether an operator or a function got values of types that it does not
-// accept.
-func isOverload(cause error) bool {
-	return strings.HasPrefix(cause.Error(), "no such overload")
 }
 
 // isBigDigits reports whether a value is a whole number that does not fit into an int. In

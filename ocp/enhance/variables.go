@@ -142,16 +142,12 @@ func contextFields(c *ocp.Context) map[string]any {
 		"history":        &celenv.Deferred{Build: func() any { return historyEntries(c.History) }},
 		"api_specs":      &celenv.Deferred{Build: func() any { return apiSpecs(c.APISpecs) }},
 	}
-	for _, text := range []struct{ name, value string }{
-		{"user", c.User},
-		{"workspace", c.Workspace},
-		{"current_file", c.CurrentFile},
-		{"current_goal", c.CurrentGoal},
-		{"context_summary", c.ContextSummary},
-		{"error_context", c.ErrorContext},
-	} {
-		setText(fields, text.name, text.value)
-	}
+	setText(fields, "user", c.User)
+	setText(fields, "workspace", c.Workspace)
+	setText(fields, "current_file", c.CurrentFile)
+	setText(fields, "current_goal", c.CurrentGoal)
+	setText(fields, "context_summary", c.ContextSummary)
+	setText(fields, "error_context", c.ErrorContext)
 	if c.Session != nil {
 		fields["session"] = &celenv.Deferred{Build: func() any { return sessionFields(c.Session) }}
 	}

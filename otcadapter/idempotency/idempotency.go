@@ -16,6 +16,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -66,15 +67,9 @@ type Options struct {
 
 // setDefaults sets the options that are not set.
 func (o *Options) setDefaults() {
-	if o.TTL <= 0 {
-		o.TTL = DefaultTTL
-	}
-	if o.Lease <= 0 {
-		o.Lease = DefaultLease
-	}
-	if o.MaxResponse <= 0 {
-		o.MaxResponse = DefaultMaxResponse
-	}
+	o.TTL = cmp.Or(max(o.TTL, 0), DefaultTTL)
+	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
+	o.MaxResponse = cmp.Or(max(o.MaxResponse, 0), DefaultMaxResponse)
 	o.MaxResponse = min(o.MaxResponse, MaxResponse)
 	if o.Failed == nil {
 		o.Failed = func(error) {}

@@ -38,10 +38,6 @@ type feed struct {
 	pending map[string]bool // payloads
 }
 
-func newFeed(c *connection, settings *pgx.ConnConfig, channel string) *feed {
-	return &feed{connection: c, settings: settings, channel: channel, due: make(chan struct{}, 1), pending: make(map[string]bool)}
-}
-
 // changed wakes the calls that wait for a record or a queue, on all nodes.
 func (f *feed) changed(name string) {
 	f.waiters.Wake(name)

@@ -88,7 +88,7 @@ func Open(address string, options Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{options: options, connection: c, locks: store.NewKeyLocks(), use: u, stop: stop}
-	s.feed = newFeed(c, settings.ConnConfig, options.Schema)
+	s.feed = &feed{connection: c, settings: settings.ConnConfig, channel: options.Schema, due: make(chan struct{}, 1), pending: make(map[string]bool)}
 	s.background.Go(func() { s.feed.listen(ctx) })
 	s.background.Go(func() { s.feed.notify(ctx) })
 	s.background.Go(func() { s.sweep(ctx) })

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -171,9 +172,7 @@ func (m *Mistakes) annotations(s *Shape, value jsontext.Value) {
 	for walk := strictjson.Into(value); walk.Next(); {
 		name := strictjson.Text(walk.Name)
 		if name == "title" && walk.Value.Kind() == '"' {
-			if s.Title == "" {
-				s.Title = strictjson.Text(walk.Value)
-			}
+			s.Title = cmp.Or(s.Title, strictjson.Text(walk.Value))
 			continue
 		}
 		if err := CheckAnnotation(name); err != nil {

@@ -49,13 +49,10 @@ var fileWords = []string{
 // its schema is unrestricted text or base64.
 func looksLikeFile(name string, place openapi.Place) bool {
 	resolved, err := place.Resolve()
-	if err != nil || !slices.Equal(schema.Types(resolved), []string{"string"}) {
+	restricts := func(keyword string) bool { return resolved.Get(keyword) != nil }
+	if err != nil || !slices.Equal(schema.Types(resolved), []string{"string"}) ||
+		slices.ContainsFunc([]string{"enum", "const", "pattern", "maxLength"}, restricts) {
 		return false
-	}
-	for _, keyword := range [...]string{"enum", "const", "pattern", "maxLength"} {
-		if resolved.Get(keyword) != nil {
-			return false
-		}
 	}
 	switch resolved.Get("format").Text() {
 	case "byte":

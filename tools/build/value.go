@@ -33,11 +33,6 @@ func ConvertValue(value jsontext.Value, types []string) (jsontext.Value, error) 
 // placeholder matches the placeholders of Caddy.
 var placeholder = regexp.MustCompile(`\{[^{}\s"]+\}`)
 
-// HasPlaceholder reports whether a string in the value contains a placeholder.
-func HasPlaceholder(value jsontext.Value) bool {
-	return len(Placeholders(value)) > 0
-}
-
 // Placeholders returns the placeholders in the strings of the value, with their braces.
 func Placeholders(value jsontext.Value) (found []string) {
 	_, _ = ReplaceTexts(value, func(text string) (string, error) {
@@ -84,9 +79,7 @@ func ReplaceTexts(value jsontext.Value, replace func(text string) (string, error
 func replaceInside(value jsontext.Value, replace func(text string) (string, error)) (jsontext.Value, error) {
 	changed := []byte{byte(value.Kind())}
 	for walk := strictjson.Into(value); walk.Next(); {
-		if len(changed) > 1 {
-			changed = append(changed, ',')
-		}
+		changed = strictjson.Comma(changed)
 		if value.Kind() == '{' {
 			changed = append(append(changed, walk.Name...), ':')
 		}

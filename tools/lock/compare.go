@@ -54,13 +54,9 @@ func (e *OtherError) Error() string {
 
 // Check returns an *OtherError if the lock was made for another document.
 func (l *Lock) Check(set *tools.Toolset) error {
-	if len(l.tools) == 0 || len(set.Tools()) == 0 || l.document == set.Title {
+	if len(l.tools) == 0 || len(set.Tools()) == 0 || l.document == set.Title ||
+		slices.ContainsFunc(set.Tools(), func(t *tools.Tool) bool { return l.tools[t.Name] != nil }) {
 		return nil
-	}
-	for _, t := range set.Tools() {
-		if l.tools[t.Name] != nil {
-			return nil
-		}
 	}
 	return &OtherError{text.Cut(l.document, maxLine), text.Cut(set.Title, maxLine)}
 }

@@ -17,7 +17,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -197,8 +196,7 @@ func (l *Lock) Approve(current *Lock, names []string) *Lock {
 
 // digest returns the SHA-256 of the parts in hexadecimal.
 func digest(parts ...string) string {
-	sum := sha256.Sum256(strictjson.AppendStrings(nil, parts))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(strictjson.AppendStrings(nil, parts)))
 }
 
 // AppendYAML appends the lock as a lock file.

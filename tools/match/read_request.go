@@ -273,11 +273,8 @@ func (u *undeclared) appendTo(a *argumentObject) {
 	if len(u.properties) > 0 {
 		a.begin(UndeclaredProperties)
 		a.text = append(a.text, '{')
-		for i, m := range u.properties {
-			if i > 0 {
-				a.text = append(a.text, ',')
-			}
-			a.text = append(strictjson.AppendString(a.text, m.Name), ':')
+		for _, m := range u.properties {
+			a.text = append(strictjson.AppendString(strictjson.Comma(a.text), m.Name), ':')
 			a.text = append(a.text, m.Value...)
 		}
 		a.text = append(a.text, '}')
@@ -307,11 +304,8 @@ func (u *undeclared) appendQuery(a *argumentObject) {
 	}
 	a.begin(UndeclaredQuery)
 	a.text = append(a.text, '{')
-	for i, name := range names {
-		if i > 0 {
-			a.text = append(a.text, ',')
-		}
-		a.text = append(strictjson.AppendString(a.text, name), ":["...)
+	for _, name := range names {
+		a.text = append(strictjson.AppendString(strictjson.Comma(a.text), name), ":["...)
 		a.text = append(append(a.text, bytes.Join(values[name], []byte{','})...), ']')
 	}
 	a.text = append(a.text, '}')

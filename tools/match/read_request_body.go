@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -199,10 +200,6 @@ func (r *bodyReader) refuseBody(kind RequestErrorKind, problem string) error {
 // isOverride reports whether frameworks use the parameter or field with that name as the
 // method instead of the request's.
 func isOverride(name string) bool {
-	for _, known := range [...]string{"_method", "_HttpMethod", "$httpMethod", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
-		if strings.EqualFold(known, name) {
-			return true
-		}
-	}
-	return false
+	known := []string{"_method", "_HttpMethod", "$httpMethod", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
+	return slices.ContainsFunc(known, func(one string) bool { return strings.EqualFold(one, name) })
 }

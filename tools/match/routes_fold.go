@@ -52,12 +52,7 @@ func fold(text string) string {
 }
 
 func isASCIIText(text string) bool {
-	for i := range len(text) {
-		if text[i] > unicode.MaxASCII {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // keptSlash represents a slash inside a segment, where no template has one.

@@ -58,16 +58,12 @@ func (e *AmbiguousError) Error() string {
 // if an excluded operation's path also matches a template, the request belongs to the
 // template.
 func (r *Routes) Match(req *http.Request) (*tools.Tool, error) {
-	return r.match(req, nil)
+	return r.MatchCall(req, nil)
 }
 
 // MatchCall is like Match, for the request of a tool call. If nothing in the request
 // distinguishes operations that share method and path, it returns the called tool.
 func (r *Routes) MatchCall(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
-	return r.match(req, called)
-}
-
-func (r *Routes) match(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
 	path := req.URL.EscapedPath()
 	if req.URL.Opaque != "" || path == "" || path[0] != '/' || len(path) > maxMatched {
 		return nil, ErrNoOperation

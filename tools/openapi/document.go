@@ -19,7 +19,6 @@ package openapi
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -90,11 +89,10 @@ func read(data []byte, options Options) (*Document, error) {
 // newFiles returns the files of a document, of which only the first has been read, and
 // the directory that this file's relative $refs start from.
 func newFiles(data []byte, options Options) (fs *files, dir string, err error) {
-	sum := sha256.Sum256(data)
 	fs = &files{
 		limits: options.Limits.orDefaults(),
 		opened: make(map[string]*opened),
-		hashes: []string{hex.EncodeToString(sum[:])},
+		hashes: []string{fmt.Sprintf("%x", sha256.Sum256(data))},
 		size:   len(data),
 	}
 	local := isPath(options.Location)
@@ -143,10 +141,7 @@ func (d *Document) recognise(root *Node) (Version, error) {
 // versionOf returns the version that a document names, or 0 if it is not supported, and
 // the text of the version.
 func versionOf(root *Node) (Version, string) {
-	named := root.Get("openapi")
-	if named == nil {
-		named = root.Get("swagger")
-	}
+	named := cmp.Or(root.Get("openapi"), root.Get("swagger"))
 	text := named.Text()
 	if named.Kind() == '0' {
 		text = string(named.Raw())

@@ -3,7 +3,6 @@ package openapi
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -91,8 +90,7 @@ func (fs *files) read(name string, version Version) (*File, error) {
 		return nil, err
 	}
 	fs.size += len(data)
-	sum := sha256.Sum256(data)
-	fs.hashes = append(fs.hashes, hex.EncodeToString(sum[:]))
+	fs.hashes = append(fs.hashes, fmt.Sprintf("%x", sha256.Sum256(data)))
 	root, err := Parse(data, fs.limits)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -157,6 +155,5 @@ func (fs *files) hash() string {
 		return fs.hashes[0]
 	}
 	hashes := slices.Sorted(slices.Values(fs.hashes[1:]))
-	sum := sha256.Sum256([]byte(fs.hashes[0] + strings.Join(hashes, "")))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(fs.hashes[0]+strings.Join(hashes, ""))))
 }

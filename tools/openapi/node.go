@@ -124,22 +124,16 @@ func (n *Node) AppendJSON(dst []byte) []byte {
 		return append(dst, "null"...)
 	case '{':
 		dst = append(dst, '{')
-		for i, m := range n.Members() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = strictjson.AppendString(dst, m.Name)
+		for _, m := range n.Members() {
+			dst = strictjson.AppendString(strictjson.Comma(dst), m.Name)
 			dst = append(dst, ':')
 			dst = m.Value.AppendJSON(dst)
 		}
 		return append(dst, '}')
 	case '[':
 		dst = append(dst, '[')
-		for i, item := range n.Items() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = item.AppendJSON(dst)
+		for _, item := range n.Items() {
+			dst = item.AppendJSON(strictjson.Comma(dst))
 		}
 		return append(dst, ']')
 	}

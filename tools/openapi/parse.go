@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,15 +25,9 @@ type Limits struct {
 }
 
 func (l Limits) orDefaults() Limits {
-	if l.Size <= 0 {
-		l.Size = DefaultMaxSize
-	}
-	if l.Depth <= 0 {
-		l.Depth = DefaultMaxDepth
-	}
-	if l.Nodes <= 0 {
-		l.Nodes = DefaultMaxNodes
-	}
+	l.Size = cmp.Or(max(l.Size, 0), DefaultMaxSize)
+	l.Depth = cmp.Or(max(l.Depth, 0), DefaultMaxDepth)
+	l.Nodes = cmp.Or(max(l.Nodes, 0), DefaultMaxNodes)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -196,13 +197,7 @@ func formTypes(consumes []string, file bool) []string {
 // mediaTypes returns the media types that the operation consumes or produces, or else those
 // of the document. The default is JSON.
 func (r *swaggerReader) mediaTypes(name string) []string {
-	list := r.operation.Get(name)
-	if list == nil {
-		list = r.operation.File.Root.Get(name)
-	}
-	if list == nil {
-		list = r.root.Get(name)
-	}
+	list := cmp.Or(r.operation.Get(name), r.operation.File.Root.Get(name), r.root.Get(name))
 	if types := r.texts(list); len(types) > 0 {
 		return types
 	}

@@ -231,11 +231,8 @@ func (e *Encoder) AppendValue(dst []byte, value jsontext.Value) (body []byte, co
 // appendJSON writes the members as an object without parsing their values.
 func appendJSON(dst []byte, members []strictjson.Member) []byte {
 	dst = append(dst, '{')
-	for i, m := range members {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strictjson.AppendString(dst, m.Name)
+	for _, m := range members {
+		dst = strictjson.AppendString(strictjson.Comma(dst), m.Name)
 		dst = append(dst, ':')
 		dst = append(dst, m.Value...)
 	}
@@ -304,10 +301,5 @@ func appendAsText(dst []byte, value jsontext.Value) ([]byte, error) {
 }
 
 func isASCII(text []byte) bool {
-	for _, c := range text {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
 }

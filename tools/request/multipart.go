@@ -2,6 +2,7 @@ package request
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"net/url"
 	"strconv"
@@ -108,9 +109,7 @@ func (p *parts) addFile(f *field, name string, value jsontext.Value) error {
 	if problem != "" {
 		return refuse(name, problem)
 	}
-	if content.filename == "" {
-		content.filename = "file" // servers treat a part as a file only if it has a file name
-	}
+	content.filename = cmp.Or(content.filename, "file") // servers treat a part as a file only if it has a file name
 	if err := p.open(name, content.filename, contentType); err != nil {
 		return err
 	}

@@ -105,10 +105,8 @@ func (r *reading) appendNode(dst []byte, n *deepNode, shape Shape) ([]byte, erro
 		return dst, r.param.misread(Unfit, "has properties where the document has none, in "+quote(strings.Join(n.names, ", ")))
 	}
 	dst = append(dst, '{')
-	for i, name := range n.names {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for _, name := range n.names {
+		dst = strictjson.Comma(dst)
 		var property Shape
 		if shape != nil {
 			property, _ = shape.Property(name)
@@ -141,9 +139,7 @@ func (r *reading) appendList(dst []byte, n *deepNode, shape Shape) ([]byte, erro
 		if item == nil {
 			return dst, r.param.misread(Ambiguous, fmt.Sprintf("is an array of %d items without the index %d: number them 0, 1, …", len(n.names), i))
 		}
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+		dst = strictjson.Comma(dst)
 		var err error
 		if dst, err = r.appendNode(dst, item, itemOf(shape)); err != nil {
 			return dst, err

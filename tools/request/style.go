@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -288,10 +289,8 @@ func checkName(in In, name string) error {
 //   - Headers that tell the upstream which files to serve: X-Sendfile-Type, X-Accel-….
 func ForbiddenHeader(name string) bool {
 	name = strings.ToLower(httpheader.Canonical(name))
-	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "x-accel-"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
+	if slices.ContainsFunc([]string{"proxy-", "x-forwarded-", "x-accel-"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return true
 	}
 	switch name {
 	case "connection", "keep-alive", "te", "trailer", "transfer-encoding",

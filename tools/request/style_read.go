@@ -142,9 +142,7 @@ func (r *reading) appendItems(dst []byte, texts []string) ([]byte, error) {
 	out := append(dst, '[')
 	types := typesOf(itemOf(r.shape))
 	for i := range texts {
-		if i > 0 {
-			out = append(out, ',')
-		}
+		out = strictjson.Comma(out)
 		var err error
 		if out, err = r.param.appendText(out, texts[i], types); err != nil {
 			return dst, err
@@ -228,9 +226,7 @@ func (o *objectText) begin(name string) (Shape, error) {
 	if !utf8.ValidString(name) {
 		return nil, o.param.misread(Malformed, problemText)
 	}
-	if len(o.names) > 0 {
-		o.dst = append(o.dst, ',')
-	}
+	o.dst = strictjson.Comma(o.dst)
 	o.names = append(o.names, name)
 	o.dst = append(strictjson.AppendString(o.dst, name), ':')
 	if o.shape == nil {

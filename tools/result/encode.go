@@ -56,10 +56,8 @@ func (e *encoder) value(value any, nesting int) bool {
 
 func (e *encoder) array(items []any, nesting int) bool {
 	e.dst = append(e.dst, '[')
-	for i, item := range items {
-		if i > 0 {
-			e.dst = append(e.dst, ',')
-		}
+	for _, item := range items {
+		e.dst = strictjson.Comma(e.dst)
 		if !e.value(item, nesting) {
 			return false
 		}
@@ -78,9 +76,7 @@ func (e *encoder) object(object map[string]any, nesting int) bool {
 	slices.SortFunc(e.members[start:end], func(a, b member) int { return cmp.Compare(a.name, b.name) })
 	e.dst = append(e.dst, '{')
 	for i := start; i < end; i++ {
-		if i > start {
-			e.dst = append(e.dst, ',')
-		}
+		e.dst = strictjson.Comma(e.dst)
 		m := e.members[i]
 		e.dst = append(strictjson.AppendString(e.dst, m.name), ':')
 		if !e.value(m.value, nesting) {

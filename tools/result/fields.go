@@ -115,11 +115,8 @@ func (d *decoder) filter(dst []byte, n *fieldNode) []byte {
 	case kind == '[':
 		dst = append(dst, '[')
 		d.at++
-		for first := true; d.more(); first = false {
-			if !first {
-				dst = append(dst, ',')
-			}
-			dst = d.filter(dst, n)
+		for d.more() {
+			dst = d.filter(strictjson.Comma(dst), n)
 		}
 		return append(dst, ']')
 	case kind != '{':
@@ -130,7 +127,6 @@ func (d *decoder) filter(dst []byte, n *fieldNode) []byte {
 	}
 	n.objects = true
 	dst = append(dst, '{')
-	first := true
 	d.members(func(name string, quoted []byte) {
 		member := n.members[name]
 		if member == nil {
@@ -138,11 +134,7 @@ func (d *decoder) filter(dst []byte, n *fieldNode) []byte {
 			return
 		}
 		member.met = true
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = append(append(dst, quoted...), ':')
+		dst = append(append(strictjson.Comma(dst), quoted...), ':')
 		dst = d.filter(dst, member)
 	})
 	return append(dst, '}')

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -72,15 +73,9 @@ type Reducer struct {
 // NewReducer returns a Reducer that collects the result in to, which must be empty.
 // The caller must call Finish or Release when it is done with the Reducer.
 func NewReducer(format Format, to *buffer.Buffer, o StreamOptions) *Reducer {
-	if o.MaxContent <= 0 {
-		o.MaxContent = defaultMaxContent
-	}
-	if o.MaxEvent <= 0 {
-		o.MaxEvent = DefaultMaxEvent
-	}
-	if o.MaxEvents <= 0 {
-		o.MaxEvents = defaultMaxEvents
-	}
+	o.MaxContent = cmp.Or(max(o.MaxContent, 0), defaultMaxContent)
+	o.MaxEvent = cmp.Or(max(o.MaxEvent, 0), DefaultMaxEvent)
+	o.MaxEvents = cmp.Or(max(o.MaxEvents, 0), defaultMaxEvents)
 	r := &Reducer{options: o, to: to}
 	longest := int(max(o.MaxContent, int64(o.MaxEvent))) // any event, in bytes
 	if format == jsonLines {

@@ -3,6 +3,7 @@ package schema
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
@@ -68,10 +69,7 @@ func Examples(place openapi.Place, examples ...*openapi.Node) jsontext.Value {
 		if len(list)+len(value) > maxExample || !AllowsValue(Types(place), value) {
 			continue
 		}
-		if len(list) > 1 {
-			list = append(list, ',')
-		}
-		list = append(list, value...)
+		list = append(strictjson.Comma(list), value...)
 	}
 	if len(list) == 1 {
 		return nil

@@ -38,12 +38,8 @@ func (t *Translator) AppendBounded(dst []byte, place openapi.Place, maxBytes int
 // mayRefuseForStubs reports whether a schema has keywords that reject more if a subschema
 // accepts more.
 func mayRefuseForStubs(text []byte) bool {
-	for _, keyword := range [...]string{`"oneOf"`, `"not"`, `"if"`, `"contains"`, `"unevaluated`} {
-		if bytes.Contains(text, []byte(keyword)) {
-			return true
-		}
-	}
-	return false
+	keywords := []string{`"oneOf"`, `"not"`, `"if"`, `"contains"`, `"unevaluated`}
+	return slices.ContainsFunc(keywords, func(keyword string) bool { return bytes.Contains(text, []byte(keyword)) })
 }
 
 // bounded returns the schema at place with those targets of its references for which there is room. The mark is
@@ -97,11 +93,6 @@ func (t *Translator) admit(l layout, room int, roots ...*component) {
 	}
 }
 
-// stubSize returns the maximum size of a stub for c, in bytes.
-func (c *component) stubSize() int {
-	return stubBytes + len(c.name)
-}
-
 // stub appends the replacement for a reference to a component that does not fit.
 func (p *printer) stub(h *hole) {
 	p.shortened = true
@@ -114,7 +105,7 @@ func (p *printer) stub(h *hole) {
 		p.dst = append(p.dst, ']')
 	case members:
 		if types := Types(h.to.place); isTelling(types) {
-			p.dst = appendComma(p.dst)
+			p.dst = strictjson.Comma(p.dst)
 			p.dst = appendTypes(append(p.dst, `"type":`...), types)
 		}
 	}
@@ -130,10 +121,7 @@ func appendStub(dst []byte, p openapi.Place, name, mark string) []byte {
 		dst = appendTypes(append(dst, `"type":`...), types)
 	}
 	if name != "" {
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `"description":"`...)
+		dst = append(strictjson.Comma(dst), `"description":"`...)
 		dst = append(dst, name...)
 		dst = append(dst, ` (details left out)"`...)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // checkKey is the keyword for what is checked and not listed, because some clients or model APIs refuse it: an
@@ -129,11 +131,8 @@ func (t *Tree) rewrite(dst []byte, change func(*Tree) []Keyword) []byte {
 			dst = k.Parts[0].rewrite(dst, change)
 		case listed:
 			dst = append(dst, '[')
-			for i, part := range k.Parts {
-				if i > 0 {
-					dst = append(dst, ',')
-				}
-				dst = part.rewrite(dst, change)
+			for _, part := range k.Parts {
+				dst = part.rewrite(strictjson.Comma(dst), change)
 			}
 			dst = append(dst, ']')
 		case named:

@@ -3,6 +3,7 @@ package schema
 import (
 	"strconv"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -165,7 +166,7 @@ func (p *printer) fillCut(h *hole) {
 	case h.form == member:
 		p.dst = append(p.dst, `"allOf":[{}]`...)
 	case never:
-		p.dst = appendComma(p.dst)
+		p.dst = strictjson.Comma(p.dst)
 		p.dst = append(p.dst, `"not":{}`...)
 	}
 }
@@ -202,7 +203,7 @@ func (p *printer) undescribed(c *component) {
 			first++
 		}
 		if c.about.start > 1 {
-			p.dst = appendComma(p.dst)
+			p.dst = strictjson.Comma(p.dst)
 			p.part(c, span{1, c.about.start}, c.holes[:first])
 		}
 		rest.start = c.about.end
@@ -211,7 +212,7 @@ func (p *printer) undescribed(c *component) {
 		}
 	}
 	if rest.start < rest.end {
-		p.dst = appendComma(p.dst)
+		p.dst = strictjson.Comma(p.dst)
 	}
 	p.part(c, rest, c.holes[first:])
 }
@@ -228,7 +229,7 @@ func (p *printer) fillReference(h *hole) {
 	case whole:
 		p.dst = append(p.dst, '{')
 	case members:
-		p.dst = appendComma(p.dst)
+		p.dst = strictjson.Comma(p.dst)
 	}
 	p.dst = append(p.dst, refOpen[1:]...)
 	p.dst = append(p.dst, h.to.name...)
@@ -266,9 +267,7 @@ func (p *printer) defs() {
 	}
 	p.dst = append(p.dst, `"$defs":{`...)
 	for i := 0; i < len(p.queue); i++ {
-		if i > 0 {
-			p.dst = append(p.dst, ',')
-		}
+		p.dst = strictjson.Comma(p.dst)
 		c := p.queue[i]
 		p.dst = append(p.dst, '"')
 		p.dst = append(p.dst, c.name...)
@@ -284,7 +283,7 @@ func (p *printer) attachDefs() {
 		return
 	}
 	p.dst = p.dst[:len(p.dst)-1]
-	p.dst = appendComma(p.dst)
+	p.dst = strictjson.Comma(p.dst)
 	p.defs()
 	p.dst = append(p.dst, '}')
 }

@@ -336,10 +336,8 @@ func (f *flattener) parts(k *Keyword, level int) {
 		f.dst = append(f.dst, '}')
 	case listed:
 		f.dst = append(f.dst, '[')
-		for i, part := range k.Parts {
-			if i > 0 {
-				f.dst = append(f.dst, ',')
-			}
+		for _, part := range k.Parts {
+			f.dst = strictjson.Comma(f.dst)
 			f.schema(part.Tree, level)
 		}
 		f.dst = append(f.dst, ']')
@@ -350,15 +348,7 @@ func (f *flattener) parts(k *Keyword, level int) {
 
 // appendName begins a member of an object.
 func appendName(dst []byte, name string) []byte {
-	return append(strictjson.AppendString(appendComma(dst), name), ':')
-}
-
-// appendComma appends the separator before the next member of an object, if there is a previous one.
-func appendComma(dst []byte) []byte {
-	if dst[len(dst)-1] != '{' {
-		dst = append(dst, ',')
-	}
-	return dst
+	return append(strictjson.AppendString(strictjson.Comma(dst), name), ':')
 }
 
 // stubMark is the first member of a schema whose details were left out. It cannot

@@ -94,12 +94,7 @@ func (t *Translator) seal(circle []*component) {
 }
 
 func refersTo(c, to *component) bool {
-	for i := range c.holes {
-		if c.holes[i].to == to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.holes, func(h hole) bool { return h.to == to })
 }
 
 // untangle cuts references that would make validation endless, because a component of the
@@ -261,7 +256,7 @@ func (c *component) resize(l layout, limit int) {
 			m.height = max(m.height, to.height+1)
 		default:
 			m.size += h.to.refSize()
-			m.worst += max(h.to.refSize(), h.to.stubSize())
+			m.worst += max(h.to.refSize(), stubBytes+len(h.to.name))
 		}
 	}
 }

@@ -51,11 +51,8 @@ func literalOf(n *openapi.Node, place openapi.Place) jsontext.Value {
 	case '[':
 		items := first(place, func(p openapi.Place) (openapi.Place, bool) { return p.At("items"), p.Get("items") != nil })
 		list := jsontext.Value("[")
-		for i, item := range n.Items() {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = append(list, literalOf(item, items)...)
+		for _, item := range n.Items() {
+			list = append(strictjson.Comma(list), literalOf(item, items)...)
 		}
 		return append(list, ']')
 	case '{':

@@ -76,10 +76,7 @@ func (p *InputPlan) All() iter.Seq[*InputArgument] {
 func (p *InputPlan) write(root []byte, text func([]byte, *InputArgument) []byte, defs func([]byte) []byte) jsontext.Value {
 	root = append(root, `{"type":"object","properties":{`...)
 	for i := range p.Arguments {
-		if i > 0 {
-			root = append(root, ',')
-		}
-		root = append(strictjson.AppendString(root, p.Arguments[i].Name), ':')
+		root = append(strictjson.AppendString(strictjson.Comma(root), p.Arguments[i].Name), ':')
 		root = text(root, &p.Arguments[i])
 	}
 	root = append(root, '}')

@@ -326,9 +326,7 @@ func edit(dst, value []byte, place string, edits map[string]rewrite, above map[s
 	}
 	dst = append(dst, opening)
 	for i := 0; walk.Next(); i++ {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+		dst = strictjson.Comma(dst)
 		token := strconv.Itoa(i)
 		if walk.Name != nil {
 			dst = append(append(dst, walk.Name...), ':')

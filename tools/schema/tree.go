@@ -366,11 +366,8 @@ func (t *Tree) SingleType() jsontext.Value {
 			object.Add(k.Name, k.Value)
 		case t.Value("anyOf") == nil:
 			alternatives := []byte{'['}
-			for i, name := range t.Types() {
-				if i > 0 {
-					alternatives = append(alternatives, ',')
-				}
-				alternatives = append(strictjson.AppendString(append(alternatives, `{"type":`...), name), '}')
+			for _, name := range t.Types() {
+				alternatives = append(strictjson.AppendString(append(strictjson.Comma(alternatives), `{"type":`...), name), '}')
 			}
 			object.Add("anyOf", append(alternatives, ']'))
 		}

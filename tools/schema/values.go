@@ -41,12 +41,7 @@ func isNumberText(text string) bool {
 }
 
 func isDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return text != ""
+	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
 // countDigits returns the digits of a non-negative integer.

@@ -223,7 +223,7 @@ func (w *writer) extended(p openapi.Place, k *keywordSummary, s setting, to *com
 	}
 	w.keywords(p, k, s, everything)
 	if !k.allOf {
-		w.dst = appendComma(w.dst)
+		w.dst = strictjson.Comma(w.dst)
 		w.hole(to, member, s.reach)
 	}
 	w.text(`}`)

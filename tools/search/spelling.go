@@ -93,10 +93,5 @@ func distance(a, b string, limit int) int {
 }
 
 func hasDigit(w string) bool {
-	for i := range len(w) {
-		if w[i] >= '0' && w[i] <= '9' {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsAny(w, "0123456789")
 }

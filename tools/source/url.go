@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,7 @@ func NewURL(address string, options URLOptions) (*URL, error) {
 		return nil, fmt.Errorf("the document's URL %s needs the scheme http or https, and a host; write it as https://host/path", fetch.Shown(u))
 	}
 	maxSize := sizeLimit(options.MaxSize)
-	timeout := options.Timeout
-	if timeout <= 0 {
-		timeout = defaultFetchTimeout
-	}
+	timeout := cmp.Or(max(options.Timeout, 0), defaultFetchTimeout)
 	return &URL{
 		url:     u,
 		maxSize: maxSize,

@@ -30,10 +30,7 @@ func (c *Catalog) encode(v protocol.Revision) [][]byte {
 			pages = append(pages, bytes.Clone(append(page, "}}"...)))
 			page, count = append(page[:0], `"tools":[`...), 0
 		}
-		if count > 0 {
-			page = append(page, ',')
-		}
-		page = append(page, tool...)
+		page = append(strictjson.Comma(page), tool...)
 		count++
 	}
 	return append(pages, bytes.Clone(append(page, "]}}"...)))

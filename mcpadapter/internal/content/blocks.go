@@ -25,9 +25,7 @@ type Blocks struct {
 func (w Blocks) AppendBlocks(dst []byte, blocks jsontext.Value) ([]byte, error) {
 	count := 0
 	for walk := strictjson.Into(blocks); walk.Next(); count++ {
-		if count > 0 {
-			dst = append(dst, ',')
-		}
+		dst = strictjson.Comma(dst)
 		var err error
 		if dst, err = w.AppendBlock(dst, walk.Value); err != nil {
 			return dst, fmt.Errorf("content[%d]: %w", count, err)

@@ -88,11 +88,8 @@ func AppendIcons(dst []byte, icons []Icon, v protocol.Revision) []byte {
 		return dst
 	}
 	dst = append(dst, `,"icons":[`...)
-	for i, icon := range icons {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strictjson.AppendString(append(dst, `{"src":`...), icon.Source)
+	for _, icon := range icons {
+		dst = strictjson.AppendString(append(strictjson.Comma(dst), `{"src":`...), icon.Source)
 		if icon.MIMEType != "" {
 			dst = strictjson.AppendString(append(dst, `,"mimeType":`...), icon.MIMEType)
 		}

@@ -118,11 +118,8 @@ func (w *outputWriter) list(object *strictjson.ObjectBuilder, name string, parts
 		return
 	}
 	list := []byte{'['}
-	for i, part := range parts {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, w.schema(part.Tree)...)
+	for _, part := range parts {
+		list = append(strictjson.Comma(list), w.schema(part.Tree)...)
 	}
 	object.Add(name, append(list, ']'))
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,12 +71,7 @@ func withRequestedHeaders(asked []string) string {
 }
 
 func hasToken(list, name string) bool {
-	for one := range strings.SplitSeq(list, ", ") {
-		if strings.EqualFold(one, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(list, ", "), func(one string) bool { return strings.EqualFold(one, name) })
 }
 
 // isToken reports whether s is a valid header name (RFC 9110, section 5.6.2).

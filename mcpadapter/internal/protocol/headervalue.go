@@ -41,10 +41,5 @@ func encoded(value string) (inner string, found bool) {
 
 // IsHeaderText reports whether a header field can carry the value: ASCII without control characters.
 func IsHeaderText(value string) bool {
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -94,10 +94,8 @@ func (s Revisions) Of(name string) Revision {
 
 // NewestStateful returns the newest revision with initialize, or Unknown.
 func (s Revisions) NewestStateful() Revision {
-	for _, v := range s {
-		if !v.Stateless() {
-			return v
-		}
+	if i := slices.IndexFunc(s, func(v Revision) bool { return !v.Stateless() }); i >= 0 {
+		return s[i]
 	}
 	return Unknown
 }
@@ -123,11 +121,8 @@ func (s Revisions) String() string {
 // AppendTo appends the names as a JSON array.
 func (s Revisions) AppendTo(dst []byte) []byte {
 	dst = append(dst, '[')
-	for i, v := range s {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), v.String()...), '"')
+	for _, v := range s {
+		dst = append(append(append(strictjson.Comma(dst), '"'), v.String()...), '"')
 	}
 	return append(dst, ']')
 }

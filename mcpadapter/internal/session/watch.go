@@ -255,10 +255,7 @@ func (w *Watch) Notification(method string, params []byte) []byte {
 	b = append(b, `","params":{`...)
 	b = append(b, params...)
 	if w.Meta != nil {
-		if len(params) > 0 {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, `"_meta":{"io.modelcontextprotocol/subscriptionId":`...), w.Meta...), '}')
+		b = append(append(append(strictjson.Comma(b), `"_meta":{"io.modelcontextprotocol/subscriptionId":`...), w.Meta...), '}')
 	}
 	return append(b, "}}"...)
 }

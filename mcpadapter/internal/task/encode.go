@@ -107,10 +107,7 @@ func (in *Inputs) ask(requests jsontext.Value, state string) {
 	in.State, in.Responses = state, nil
 	b := []byte{'{'}
 	for walk := strictjson.Into(requests); walk.Next(); {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = strictjson.AppendString(b, in.keyPrefix()+strictjson.Text(walk.Name))
+		b = strictjson.AppendString(strictjson.Comma(b), in.keyPrefix()+strictjson.Text(walk.Name))
 		b = append(append(b, ':'), walk.Value...)
 	}
 	in.Requests = append(b, '}')
@@ -142,10 +139,7 @@ func (in *Inputs) respond(responses jsontext.Value) (taken bool) {
 			continue
 		}
 		taken = true
-		if len(added) > 1 {
-			added = append(added, ',')
-		}
-		added = append(append(strictjson.AppendString(added, key), ':'), walk.Value...)
+		added = append(append(strictjson.AppendString(strictjson.Comma(added), key), ':'), walk.Value...)
 		rest := strictjson.AppendWithout([]byte{'{'}, in.Requests, func(w *strictjson.Walk) bool { return strictjson.Text(w.Name) == name })
 		in.Requests = append(rest, '}')
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -63,12 +64,8 @@ type Tasks struct {
 
 // New returns Tasks.
 func New(o Options) *Tasks {
-	if o.TTL <= 0 {
-		o.TTL = DefaultTTL
-	}
-	if o.Lease <= 0 {
-		o.Lease = DefaultLease
-	}
+	o.TTL = cmp.Or(max(o.TTL, 0), DefaultTTL)
+	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"regexp"
 	"strings"
@@ -156,10 +157,7 @@ func (k *keyword) match(text []byte, at int) (h Hit, ok bool) {
 	if word := text[at : at+len(k.text)]; string(word) != k.text && (!k.rule.fold || !strings.EqualFold(string(word), k.text)) {
 		return h, false
 	}
-	window := k.rule.window
-	if window == 0 {
-		window = usualWindow
-	}
+	window := cmp.Or(k.rule.window, usualWindow)
 	found := k.expression.FindSubmatchIndex(text[at:min(at+window, len(text))])
 	if found == nil {
 		return h, false

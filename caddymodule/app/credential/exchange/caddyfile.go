@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"maps"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
@@ -34,7 +36,27 @@ func (c *OAuth) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Err("credential oauth takes a block, as in: credential oauth { token_url https://login.example.com/token … }")
 	}
-	if err := directive.NewBlock(d).Options(c.unmarshalOption); err != nil {
+	b := directive.NewBlock(d)
+	options := c.TokenEndpoint.options(b)
+	maps.Copy(options, directive.Options{
+		"grant":    func() error { return b.OneOf((*string)(&c.Grant), tokenclient.Grants[:]...) },
+		"audience": directive.To(b.Text, &c.Audience),
+		"scope":    directive.To(b.List, &c.Scopes),
+		"resource": directive.To(b.List, &c.Resources),
+		"param":    b.Pair(&c.Params, "requested_token_use on_behalf_of"),
+		"identity_provider": func() error {
+			if err := b.Once(); err != nil {
+				return err
+			}
+			if b.NextArg() {
+				return b.ArgErr()
+			}
+			c.IdentityProvider = new(TokenEndpoint)
+			inner := directive.NewBlock(d)
+			return inner.Read("identity_provider", c.IdentityProvider.options(inner))
+		},
+	})
+	if err := b.Read("credential oauth", options); err != nil {
 		return err
 	}
 	if c.TokenURL == "" || c.ClientID == "" || c.Grant == "" {
@@ -43,73 +65,18 @@ func (c *OAuth) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (c *OAuth) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "grant":
-		return b.OneOf((*string)(&c.Grant), tokenclient.Grants[:]...)
-	case "audience":
-		return b.Text(&c.Audience)
-	case "scope":
-		return b.List(&c.Scopes)
-	case "resource":
-		return b.List(&c.Resources)
-	case "param":
-		arguments := b.RemainingArgs()
-		if len(arguments) != 2 {
-			return b.Err("param takes a name and a value, as in: param requested_token_use on_behalf_of")
-		}
-		if c.Params == nil {
-			c.Params = make(map[string]string)
-		}
-		if _, ok := c.Params[arguments[0]]; ok {
-			return b.Errf("param %s is given twice", arguments[0])
-		}
-		c.Params[arguments[0]] = arguments[1]
-		return nil
-	case "identity_provider":
-		if err := b.Once(); err != nil {
-			return err
-		}
-		if b.NextArg() {
-			return b.ArgErr()
-		}
-		c.IdentityProvider = new(TokenEndpoint)
-		return directive.NewBlock(b.Dispenser).Options(func(b *directive.Block) error {
-			if known, err := c.IdentityProvider.unmarshalOption(b); known || err != nil {
-				return err
-			}
-			return b.Unrecognized("identity_provider")
-		})
+// options are the options of the endpoint. Errors do not contain the secret.
+func (e *TokenEndpoint) options(b *directive.Block) directive.Options {
+	return directive.Options{
+		"token_url":          directive.To(b.Text, &e.TokenURL),
+		"client_id":          directive.To(b.Text, &e.ClientID),
+		"client_secret":      directive.To(b.Text, &e.ClientSecret),
+		"secret_in_body":     directive.To(b.Flag, &e.SecretInBody),
+		"private_key":        directive.To(b.Text, &e.PrivateKey),
+		"key_id":             directive.To(b.Text, &e.KeyID),
+		"certificate":        directive.To(b.Text, &e.Certificate),
+		"assertion_audience": directive.To(b.Text, &e.AssertionAudience),
 	}
-	if known, err := c.TokenEndpoint.unmarshalOption(b); known || err != nil {
-		return err
-	}
-	return b.Unrecognized("credential oauth")
-}
-
-// unmarshalOption reports whether the option is one of the endpoint. Errors do not contain the secret.
-func (e *TokenEndpoint) unmarshalOption(b *directive.Block) (known bool, err error) {
-	switch b.Val() {
-	case "token_url":
-		err = b.Text(&e.TokenURL)
-	case "client_id":
-		err = b.Text(&e.ClientID)
-	case "client_secret":
-		err = b.Text(&e.ClientSecret)
-	case "secret_in_body":
-		err = b.Flag(&e.SecretInBody)
-	case "private_key":
-		err = b.Text(&e.PrivateKey)
-	case "key_id":
-		err = b.Text(&e.KeyID)
-	case "certificate":
-		err = b.Text(&e.Certificate)
-	case "assertion_audience":
-		err = b.Text(&e.AssertionAudience)
-	default:
-		return false, nil
-	}
-	return true, err
 }
 
 // Interface guard
