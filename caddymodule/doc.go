@@ -3,28 +3,38 @@
 // Caddyfile syntax in caddyfile.go.
 //
 //	directive   reads the options of blocks; the order of the directives
-//	inspect     inspectors of arguments and responses
-//	app         the app `agents`: toolsets, documents, credentials, the store, metrics
+//	site        the app `agents`, to which packages add sections; what handlers know of their site
+//	stores      the section with the store; modules redis and postgres
+//	bodies      the section that bounds request bodies
+//	app         the section with toolsets, documents and credentials
+//	inspect     loads the inspectors of arguments and responses
+//	route       one tool call through the handler chain; tools_only closes the API to everything else
+//
 //	auth        access tokens and API keys
 //	login       the login in front of an identity provider
-//	connections the users' own accounts at third parties
-//	route       one tool call through the handler chain; tools_only closes the API to everything else
+//	health      liveness and readiness
 //	mcp, otc    serve a toolset over a tool protocol
-//	mcpservers  answers the calls of toolsets that come from MCP servers
-//	commands    `caddy tools`, `caddy agents`, and what all commands share
-//	stdio       `caddy mcp`: a toolset on standard input and output
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced
-//	hosted      runs the agents of oagent on this server
-//	chat        guardrails of agents on traffic to a model API
-//	internal    what several of these use: the kept calls, metrics, agent documents, routes of the site
-//	sigv4       a transport of reverse_proxy that signs requests to AWS
+//	connections the users' own accounts at third parties
 //	console     pages about tools, calls, agents and reviews
 //
-// Imports run from the bottom of this list to the top: app imports directive, route imports app, and each directive
-// imports route. The packages of the directives do not import each other. Exceptions: login and connections get the
-// site's host from auth, stdio runs the handler of mcp, and hosted and chat are parts of the handler of oagent. Only this package links the packages
-// with commands (commands, stdio, ocp/command, oagent/command): a directive alone has none.
+//	calls       the section that keeps tool calls
+//	archive     the section that sends the audit to files and webhooks
+//	mcpservers  the option mcp_server, and what answers the calls of such tools
+//	app/credential/exchange, inspectors, embeddings, sigv4: guest modules
+//	hosted      the part of oagent that runs agents on this server
+//	chat        the part of oagent with guardrails on traffic to a model API
+//	commands    `caddy tools`, `caddy agents`, and what all commands share
+//	stdio       `caddy mcp`: a toolset on standard input and output
+//	internal    what several of these use: kept calls, metrics, agent documents, routes of the site
+//
+// Imports run from the bottom of the first part to its top: site imports directive, app imports site, stores and bodies, and route
+// imports app. The directives in the second part import route if they serve or see tool calls; auth, login and health do not.
+// They do not import each other. Exceptions: login and connections get the site's host from auth, and the console reads the
+// agents of oagent. Packages in the third part register themselves; hosted and chat import oagent, to whose handler they
+// belong. No directive but the console imports a package of the third part. Only this package links those with commands (commands,
+// stdio, ocp/command, oagent/command): a directive alone has none.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
 // request and hands it to mcpadapter or otcadapter. The adapter calls a tool through a

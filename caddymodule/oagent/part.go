@@ -121,11 +121,11 @@ func eachPart[T any](o *Handler, do func(T) error) error {
 	return nil
 }
 
+// Parts returns the parts, which have further options of the handler.
+func (o *Handler) Parts() []Part { return o.parts }
+
 // ownOptions are the options of the handler itself.
 type ownOptions Handler
-
-// Parts returns the parts of the handler.
-func (o *Handler) Parts() []Part { return o.parts }
 
 // allParts returns the structs that have the options of the handler.
 func (o *Handler) allParts() []directive.Part {

@@ -46,7 +46,7 @@ var sections directive.Parts[Section]
 // Register adds a section to each app. It is for init.
 func Register(create func() Section) { sections.Register(create) }
 
-// App is the Caddy app `agents`. It owns what Fairway's handlers share. Its options are those of its sections.
+// App is the Caddy app `agents`. It owns what Fairway's handlers share. Packages add options to it when they are linked.
 type App struct {
 	sections []Section
 	begun    []Section // whose Provision was called, after those that they need

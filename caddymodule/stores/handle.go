@@ -159,7 +159,7 @@ func (h *Handle) logBackgroundError(err error) {
 	h.logger.Load().Error("background write of the store failed", zap.Error(err))
 }
 
-// Usage returns how much of the store, and of what is kept beside it, is in use.
+// Usage returns how much of the store, and of the data beside it, is in use.
 func (h *Handle) Usage() []share.Usage {
 	all := keptAs(h, func(m measured) []share.Usage { return m.Usage() })
 	if opened := h.opened.Load(); opened != nil {

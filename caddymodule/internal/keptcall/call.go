@@ -1,4 +1,4 @@
-// Package keptcall has what is kept of one tool call, and the interface of what records it. Package calllog keeps the calls.
+// Package keptcall has the record of one tool call, and the interface of what keeps it. Package calllog keeps the calls.
 package keptcall
 
 import (

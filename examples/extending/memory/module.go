@@ -65,7 +65,7 @@ func (m *Memory) UnmarshalCaddyfile(d *caddyfile.Dispenser) (err error) {
 
 // Interface guards
 var (
-	_ stores.StoreModule       = (*Memory)(nil)
+	_ stores.StoreModule    = (*Memory)(nil)
 	_ caddy.Provisioner     = (*Memory)(nil)
 	_ caddyfile.Unmarshaler = (*Memory)(nil)
 )
