@@ -125,16 +125,6 @@ func (s *Toolset) Whole() (whole *Toolset, narrowed bool) {
 	return s.whole, true
 }
 
-// SelectTools returns a function that reports whether one of the selectors chooses a
-// tool.
-func SelectTools(selectors []build.Selector) (func(*Tool) bool, error) {
-	chosen, err := build.CompileSelectors(selectors)
-	if err != nil {
-		return nil, err
-	}
-	return func(t *Tool) bool { return chosen.Matches(t.Candidate()) }, nil
-}
-
 // Candidate returns the operation of the tool as selectors see it.
 func (t *Tool) Candidate() build.Candidate {
 	operation := openapi.Operation{ID: t.Definition.OperationID, Method: t.Plan.Method, Path: t.Plan.Path, Template: t.Plan.Template, Tags: t.Definition.Tags}

@@ -24,7 +24,7 @@ func init() { guard.RegisterPart(func() guard.Part { return new(Config) }) }
 // Config is the part of the handler oagent with the options of hosted agents.
 type Config struct {
 	// The models of the agents. An agent with a model is hosted: this server runs it, and POST to
-	// its document begins an Engagement. Default: no agent is hosted.
+	// its document begins an Engagement. Default: none, and no agent is hosted.
 	Models []*Model `json:"models,omitempty"`
 
 	// Limits on each run of a hosted agent. Default: see the limits.

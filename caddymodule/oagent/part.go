@@ -124,9 +124,6 @@ func eachPart[T any](o *Handler, do func(T) error) error {
 // ownOptions are the options of the handler itself.
 type ownOptions Handler
 
-// Parts returns the parts of the handler.
-func (o *Handler) Parts() []Part { return o.parts }
-
 // allParts returns the structs that have the options of the handler.
 func (o *Handler) allParts() []directive.Part {
 	all := []directive.Part{(*ownOptions)(o)}

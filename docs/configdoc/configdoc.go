@@ -45,15 +45,15 @@ func Types(root string) ([]Type, error) {
 		if err != nil {
 			return nil, err
 		}
-		value := module.New()
-		t := reflect.TypeOf(value)
+		created := module.New()
+		t := reflect.TypeOf(created)
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
 		ours := strings.HasPrefix(t.PkgPath(), modulePath+"/") && !strings.HasPrefix(t.PkgPath(), modulePath+"/examples/")
 		if ours && !strings.HasPrefix(string(module.ID), "admin.") {
 			described := r.read(t, string(module.ID))
-			for _, part := range partsOf(value) {
+			for _, part := range parts(created) {
 				r.fields(part, &described)
 			}
 			r.types = append(r.types, described)
@@ -69,19 +69,20 @@ func Types(root string) ([]Type, error) {
 	return r.types, r.err
 }
 
-// partsOf returns the structs with further options of a module: those of the sections of the app agents, and of the parts of the
-// handler oagent.
-func partsOf(module any) (all []reflect.Type) {
+// parts returns the types of the structs that packages have added to a module, with options of it: what its method Sections or
+// Parts returns.
+func parts(module any) (structs []reflect.Type) {
 	for _, name := range []string{"Sections", "Parts"} {
 		method := reflect.ValueOf(module).MethodByName(name)
-		if !method.IsValid() || method.Type().NumIn() > 0 || method.Type().NumOut() != 1 || method.Type().Out(0).Kind() != reflect.Slice {
+		if !method.IsValid() {
 			continue
 		}
-		for _, part := range method.Call(nil)[0].Seq2() {
-			all = append(all, part.Elem().Type().Elem())
+		added := method.Call(nil)[0]
+		for i := range added.Len() {
+			structs = append(structs, added.Index(i).Elem().Type().Elem())
 		}
 	}
-	return all
+	return structs
 }
 
 type reader struct {
