@@ -121,6 +121,9 @@ func eachPart[T any](o *Handler, do func(T) error) error {
 	return nil
 }
 
+// Parts returns the parts, which have further options of the handler.
+func (o *Handler) Parts() []Part { return o.parts }
+
 // ownOptions are the options of the handler itself.
 type ownOptions Handler
 
