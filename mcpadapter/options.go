@@ -13,7 +13,7 @@ import (
 
 // Default values of Options.
 const (
-	DefaultMaxBody = 4 << 20         // bytes of a request body
+	defaultMaxBody = 4 << 20         // bytes of a request body
 	DefaultListTTL = 1 * time.Minute // how long a client may cache a list
 )
 
@@ -155,9 +155,9 @@ func (o *Options) setDefaults() {
 	if o.Secrets == nil {
 		o.Secrets = randomSecrets()
 	}
-	orDefault(&o.MaxBody, DefaultMaxBody)
+	orDefault(&o.MaxBody, defaultMaxBody)
 	orDefault(&o.SessionTTL, DefaultSessionTTL)
-	orDefault(&o.MaxStreams, DefaultMaxStreams)
+	orDefault(&o.MaxStreams, defaultMaxStreams)
 	if o.KeepAlive < 0 {
 		o.KeepAlive = noKeepAlive
 	}

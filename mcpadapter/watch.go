@@ -11,7 +11,7 @@ import (
 
 // Default values of Options for streams.
 const (
-	DefaultMaxStreams    = 10_000           // open streams
+	defaultMaxStreams    = 10_000           // open streams
 	DefaultKeepAlive     = 25 * time.Second // between comments on an idle stream
 	DefaultWatchInterval = 10 * time.Second // between polls of a watched resource
 )

@@ -234,7 +234,7 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 		why = r.Cause.Error()
 	}
 	t.Log(engagement.Entry{
-		Event: engagement.EntryRefused, Name: text.Cut(r.Name, MaxName), Inputs: t.Keep(d.passing.recordedInputs()),
+		Event: engagement.EntryRefused, Name: text.Cut(r.Name, maxName), Inputs: t.Keep(d.passing.recordedInputs()),
 		Kind: r.Kind, Rule: r.Rule, Why: text.Cut(why, engagement.MaxReason), Review: r.Review,
 	})
 	return nil
@@ -263,7 +263,7 @@ func (c *Call) notAllowed() string {
 		what = strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("the call of %s was not made: it is not a capability of the agent %s, which has: %s",
-		text.Cut(c.Name, MaxName), c.Agent.Name, what)
+		text.Cut(c.Name, maxName), c.Agent.Name, what)
 }
 
 // finish decides about the result of a call.

@@ -21,10 +21,10 @@ import (
 // Limits on a file of documents.
 const (
 	MaxDocument     = 1 << 20   // bytes of a file
-	MaxAgents       = 1000      // documents in a file
+	maxAgents       = 1000      // documents in a file
 	MaxCapabilities = 1000      // of one agent
-	MaxExposes      = 100       // of one agent
-	MaxExpressions  = 256 << 10 // bytes of all expressions of one agent; an alias counts each time it is used
+	maxExposes      = 100       // of one agent
+	maxExpressions  = 256 << 10 // bytes of all expressions of one agent; an alias counts each time it is used
 )
 
 // ReadAgent parses a document that contains one agent. Its messages begin with location. An unknown
@@ -54,8 +54,8 @@ func ReadAgents(data []byte, location string) ([]*Agent, error) {
 	var faults LintErrors
 	lines := make(map[string]int)
 	for i, part := range splitDocuments(data) {
-		if i == MaxAgents {
-			return nil, LintErrors{{Location: location, Line: part.line + 1, Message: fmt.Sprintf("the file has more than %d YAML documents", MaxAgents)}}
+		if i == maxAgents {
+			return nil, LintErrors{{Location: location, Line: part.line + 1, Message: fmt.Sprintf("the file has more than %d YAML documents", maxAgents)}}
 		}
 		r := reader{location: location, source: part.text, before: part.line}
 		agent := r.read()
@@ -207,8 +207,8 @@ func (r *reader) compile(a *Agent) {
 		if len(r.faults) >= maxFaults {
 			return
 		}
-		if total += len(p.node.Value); total > MaxExpressions {
-			r.fault(p.node, p.rule, "all expressions together exceed the limit of %d bytes", MaxExpressions)
+		if total += len(p.node.Value); total > maxExpressions {
+			r.fault(p.node, p.rule, "all expressions together exceed the limit of %d bytes", maxExpressions)
 			return
 		}
 		source := assertion.Source{Expression: p.node.Value, Rule: p.rule, Line: p.node.Line}

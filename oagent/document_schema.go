@@ -18,8 +18,8 @@ const (
 	maxIdentifier = 1024     // bytes of the identifier of a user, of credentials or of an owner
 	maxExposure   = 128      // bytes of the name of an exposed value
 
-	// MaxShortCircuit is the maximum value of short_circuit.
-	MaxShortCircuit = 1000
+	// maxShortCircuit is the maximum value of short_circuit.
+	maxShortCircuit = 1000
 )
 
 const (
@@ -61,7 +61,7 @@ func (r *reader) agent(a *Agent, root *yaml.Node) {
 				{"short_circuit", "", func(n *yaml.Node, rule string) { a.ShortCircuit = r.shortCircuit(n, rule) }},
 			})
 		}},
-		{Extension, "", func(n *yaml.Node, rule string) {
+		{extension, "", func(n *yaml.Node, rule string) {
 			r.mapping(n, rule, []field{
 				{"output_schema", "", func(n *yaml.Node, rule string) { a.OutputSchema = r.outputSchema(n, rule) }},
 			})
@@ -132,7 +132,7 @@ func (r *reader) guardrail(n *yaml.Node, rule string) *Guardrail {
 }
 
 func (r *reader) exposes(a *Agent, n *yaml.Node, rule string) {
-	r.each(n, rule, MaxExposes, func(key, value *yaml.Node, rule string) {
+	r.each(n, rule, maxExposes, func(key, value *yaml.Node, rule string) {
 		if len(key.Value) > maxExposure || strings.ContainsFunc(key.Value, unicode.IsControl) || strings.TrimSpace(key.Value) == "" {
 			r.fault(key, rule, "a name must have 1 to %d characters, all printable", maxExposure)
 		}
@@ -154,7 +154,7 @@ func (r *reader) expression(n *yaml.Node, rule string, compile func(assertion.So
 		n = &plain
 	} else {
 		before := len(r.faults)
-		if r.text(n, rule, MaxExpressions); before != len(r.faults) {
+		if r.text(n, rule, maxExpressions); before != len(r.faults) {
 			return
 		}
 	}
@@ -195,8 +195,8 @@ func (r *reader) shortCircuit(n *yaml.Node, rule string) int {
 		r.fault(n, rule, "expected a whole number, not %s", yamltree.Describe(n))
 	case number < 2:
 		r.fault(n, rule, "%d would refuse every call; use 2 or more, or omit short_circuit for no limit", number)
-	case number > MaxShortCircuit:
-		r.fault(n, rule, "%d exceeds the limit of %d", number, MaxShortCircuit)
+	case number > maxShortCircuit:
+		r.fault(n, rule, "%d exceeds the limit of %d", number, maxShortCircuit)
 	}
 	return number
 }
@@ -260,7 +260,7 @@ func (r *reader) each(n *yaml.Node, rule string, most int, entry func(key, value
 }
 
 func join(rule, key string) string {
-	const most = MaxName // bytes of a key in a path
+	const most = maxName // bytes of a key in a path
 	if len(key) > most {
 		key = strings.ToValidUTF8(key[:most], "") + "…"
 	}

@@ -23,8 +23,8 @@ const (
 	DefaultReviewWait = 30 * time.Second   // how long a call waits for its reviewer before it is refused
 	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps of one call
 	LargestMaxPayload = 256 << 10          // bytes; a review stores inputs and outputs together in one value of the store
-	DefaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
-	DefaultCacheSize  = 64 << 20           // bytes of Engagements cached in memory
+	defaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
+	defaultCacheSize  = 64 << 20           // bytes of Engagements cached in memory
 
 	maxRefused = 10_000          // refusals that are recorded in the log; later ones are only counted
 	retryStore = 2 * time.Second // retry delay after the store failed
@@ -48,10 +48,10 @@ type GuardOptions struct {
 	// DefaultMaxPayload. Maximum: LargestMaxPayload.
 	MaxPayload int
 	// MaxRecord is the maximum size in bytes of JSON of all inputs and outputs in a record.
-	// Those of later calls are omitted. Default: DefaultMaxRecord.
+	// Those of later calls are omitted. Default: defaultMaxRecord.
 	MaxRecord int64
 	// CacheSize is the number of bytes of Engagements cached in memory. Default:
-	// DefaultCacheSize.
+	// defaultCacheSize.
 	CacheSize int
 	// RetryPause is the delay before the program of a reviewing agent is called again if it did not
 	// decide. The delay doubles each time. Default: review.DefaultRetryPause.
@@ -80,10 +80,10 @@ func (o *GuardOptions) setDefaults() {
 	}
 	o.MaxPayload = min(o.MaxPayload, LargestMaxPayload)
 	if o.MaxRecord <= 0 {
-		o.MaxRecord = DefaultMaxRecord
+		o.MaxRecord = defaultMaxRecord
 	}
 	if o.CacheSize <= 0 {
-		o.CacheSize = DefaultCacheSize
+		o.CacheSize = defaultCacheSize
 	}
 	if o.RetryPause <= 0 {
 		o.RetryPause = review.DefaultRetryPause
@@ -223,7 +223,7 @@ func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, in
 			return err
 		}
 	}
-	e := engagement.Entry{Event: engagement.EntryRefused, Name: text.Cut(r.Name, MaxName), Kind: r.Kind, Rule: r.Rule, Why: text.Cut(why, engagement.MaxReason)}
+	e := engagement.Entry{Event: engagement.EntryRefused, Name: text.Cut(r.Name, maxName), Kind: r.Kind, Rule: r.Rule, Why: text.Cut(why, engagement.MaxReason)}
 	begin := func(now time.Time) *engagement.State { return engagement.NewState(b.ref(), now) }
 	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()
@@ -246,8 +246,8 @@ func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, in
 	return nil
 }
 
-// MaxExposedTotal is the maximum size of all exposed values together, in bytes of JSON.
-const MaxExposedTotal = 256 << 10
+// maxExposedTotal is the maximum size of all exposed values together, in bytes of JSON.
+const maxExposedTotal = 256 << 10
 
 // Exposed contains the values that an agent exposes to its user (OpenAgentSpec v1, exposes).
 type Exposed struct {
@@ -287,8 +287,8 @@ func expose(ctx context.Context, a *Agent, v *assertion.View) (Exposed, error) {
 		}
 		object = append(strictjson.AppendString(object, a.Exposes[i].Name), ':')
 		var err error
-		if object, err = a.Exposes[i].Value.Append(ctx, object, v); err == nil && len(object) > MaxExposedTotal {
-			err = fmt.Errorf("%s: all exposed values together exceed the limit of %d bytes", a.Exposes[i].Value.Rule, MaxExposedTotal)
+		if object, err = a.Exposes[i].Value.Append(ctx, object, v); err == nil && len(object) > maxExposedTotal {
+			err = fmt.Errorf("%s: all exposed values together exceed the limit of %d bytes", a.Exposes[i].Value.Rule, maxExposedTotal)
 		}
 		if err != nil {
 			object = object[:before]

@@ -15,11 +15,11 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// Extension is the member of a document with what Fairway adds to OpenAgentSpec.
-const Extension = "x-fairway"
+// extension is the member of a document with what Fairway adds to OpenAgentSpec.
+const extension = "x-fairway"
 
 // OutputSchemaRule is the path of an output schema in the document.
-const OutputSchemaRule = Extension + ".output_schema"
+const OutputSchemaRule = extension + ".output_schema"
 
 // Limits on an output schema.
 const (

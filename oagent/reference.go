@@ -144,9 +144,9 @@ func checkRemote(names Names, r Reference) error {
 	return fmt.Errorf("%s is an agent of another server, and this server calls none; refer to an agent of this server by %s%s", r, Scheme, r.Name)
 }
 
-// MaxName is the maximum length of the name of a tool or an agent, in bytes (OpenAgentSpec v1,
+// maxName is the maximum length of the name of a tool or an agent, in bytes (OpenAgentSpec v1,
 // Names & References).
-const MaxName = 253
+const maxName = 253
 
 // CheckName returns an error if the name is not an RFC 1123 DNS subdomain. Names of tools and
 // agents must have this form (OpenAgentSpec v1, Names & References): at most 253 lowercase
@@ -155,8 +155,8 @@ func CheckName(name string) error {
 	if name == "" {
 		return errors.New("the name is empty")
 	}
-	if len(name) > MaxName {
-		return fmt.Errorf("the name has %d characters; the limit is %d", len(name), MaxName)
+	if len(name) > maxName {
+		return fmt.Errorf("the name has %d characters; the limit is %d", len(name), maxName)
 	}
 	for _, r := range name {
 		if !isNameRune(r) && r != '-' && r != '.' {

@@ -40,7 +40,7 @@ func exampleContext() *Context {
 		RecentChanges:  []string{"line 42", "a test"},
 		Session:        &SessionMetadata{StartTime: at("2025-11-16T10:20:00Z"), InteractionCount: 5, AgentType: "ide_coding_assistant", Extra: jsontext.Value(`{"tab":[1]}`)},
 		History: []HistoryEntry{{
-			Timestamp: at("2025-11-16T10:25:00Z"), Action: ActionAPICall, APIEndpoint: "https://api.example.com/issues", Result: ResultSuccess,
+			Timestamp: at("2025-11-16T10:25:00Z"), Action: ActionAPICall, APIEndpoint: "https://api.example.com/issues", Result: resultSuccess,
 			Operation: "list_issues", ToolName: "github.list_issues", Metadata: jsontext.Value(`{"page":2}`),
 		}, {Timestamp: at("2025-11-16T10:26:00.5Z"), Action: "note"}},
 		APISpecs:    map[string]string{"github": "https://api.github.com/openapi.json", "stripe": "https://stripe.com/openapi.json"},

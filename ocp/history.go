@@ -29,8 +29,8 @@ type HistoryEntry struct {
 
 // The results of a history entry for an API call.
 const (
-	ResultSuccess = "success"
-	ResultError   = "error"
+	resultSuccess = "success"
+	resultError   = "error"
 )
 
 // CallEntry returns the history entry for one API call. Status is the status of the
@@ -42,15 +42,15 @@ func CallEntry(at time.Time, endpoint, operation, toolName string, status int) H
 		Timestamp:   timestamp(at),
 		Action:      ActionAPICall,
 		APIEndpoint: endpoint,
-		Result:      ResultSuccess,
+		Result:      resultSuccess,
 		Operation:   operation,
 		ToolName:    toolName,
 	}
 	switch {
 	case status == 0:
-		entry.Result = ResultError
+		entry.Result = resultError
 	case status >= 400:
-		entry.Result = ResultError + ": " + text.StatusLine(status)
+		entry.Result = resultError + ": " + text.StatusLine(status)
 	}
 	return entry
 }

@@ -430,8 +430,8 @@ func unquote(value jsontext.Value) (string, bool) {
 	switch string(inner) { // the values of most history entries need no allocation
 	case ActionAPICall:
 		return ActionAPICall, true
-	case ResultSuccess:
-		return ResultSuccess, true
+	case resultSuccess:
+		return resultSuccess, true
 	}
 	return string(inner), true
 }

@@ -36,8 +36,8 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// DefaultMaxBody is the default limit of a call's request body, in bytes.
-const DefaultMaxBody = 4 << 20
+// defaultMaxBody is the default limit of a call's request body, in bytes.
+const defaultMaxBody = 4 << 20
 
 // The endpoints below the base path.
 const (
@@ -143,7 +143,7 @@ type Server struct {
 
 // New returns a Server.
 func New(options Options) *Server {
-	options.MaxBody = cmp.Or(max(options.MaxBody, 0), DefaultMaxBody)
+	options.MaxBody = cmp.Or(max(options.MaxBody, 0), defaultMaxBody)
 	if options.RetryAfter == nil {
 		options.RetryAfter = func() time.Duration { return time.Second }
 	}

@@ -216,7 +216,7 @@ func TestServer(t *testing.T) {
 func TestServer_announced_length_over_the_limit_is_not_read(t *testing.T) {
 	request := httptest.NewRequest("POST", "/call", failingReader{t})
 	request.Header.Set("Content-Type", "application/json")
-	request.ContentLength = DefaultMaxBody + 1
+	request.ContentLength = defaultMaxBody + 1
 	recorder := httptest.NewRecorder()
 	New(Options{}).ServeHTTP(recorder, request, "/call", siteOf(calculator(), nil))
 	if recorder.Code != http.StatusRequestEntityTooLarge {

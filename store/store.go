@@ -35,8 +35,8 @@ const (
 	MaxRead         = 10_000               // entries or keys returned by one Read or Keys
 	MaxReadBytes    = 16 << 20             // bytes of entries after which one Read returns
 	MaxTTL          = 366 * 24 * time.Hour // lifetime of a record after its last change
-	MaxOwner        = 255                  // bytes of an Owner
-	MaxTombstone    = 1 << 10              // bytes of a tombstone
+	maxOwner        = 255                  // bytes of an Owner
+	maxTombstone    = 1 << 10              // bytes of a tombstone
 )
 
 var (
@@ -217,9 +217,9 @@ func (o *Options) CheckChange(c *Change) error {
 	if len(c.Entries) > MaxEntries {
 		return fmt.Errorf("%w: %d entries in one change; the limit is %d", ErrTooLarge, len(c.Entries), MaxEntries)
 	}
-	if len(c.Owner) > MaxOwner || len(c.Tombstone) > MaxTombstone {
+	if len(c.Owner) > maxOwner || len(c.Tombstone) > maxTombstone {
 		return fmt.Errorf("%w: an owner of %d bytes or a tombstone of %d bytes; the limits are %d and %d",
-			ErrTooLarge, len(c.Owner), len(c.Tombstone), MaxOwner, MaxTombstone)
+			ErrTooLarge, len(c.Owner), len(c.Tombstone), maxOwner, maxTombstone)
 	}
 	if size := EntriesSize(c.Entries); size > o.MaxValue {
 		return fmt.Errorf("%w: entries of %d bytes in one change; the limit is %d", ErrTooLarge, size, o.MaxValue)

@@ -44,8 +44,8 @@ func (b Builtin) IsCall() bool { return b == CallReadTool || b == CallWriteTool 
 
 // Names of the arguments of CallReadTool and CallWriteTool.
 const (
-	CalledTool      = "name"
-	CalledArguments = "arguments"
+	calledTool      = "name"
+	calledArguments = "arguments"
 )
 
 // With returns a Toolset that also has these built-in tools, which replace tools of the same names.
@@ -177,7 +177,7 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 		if err != nil {
 			return nil, nil, asFailure(err)
 		}
-		name, own = call.argument(CalledTool), call.argument(CalledArguments)
+		name, own = call.argument(calledTool), call.argument(calledArguments)
 	}
 	if called = s.byName[string(name[1:len(name)-1])]; called == nil { // without an allocation; it may have escapes
 		called = s.byName[strictjson.Text(name)]
@@ -209,11 +209,11 @@ func readCalled(arguments []byte) (name, own jsontext.Value, ok bool) {
 	walk := strictjson.Into(arguments)
 	for walk.Next() {
 		switch {
-		case walk.Is(CalledTool) && walk.Value.Kind() == '"':
+		case walk.Is(calledTool) && walk.Value.Kind() == '"':
 			name = walk.Value
-		case walk.Is(CalledArguments) && walk.Value.Kind() == '{':
+		case walk.Is(calledArguments) && walk.Value.Kind() == '{':
 			own = walk.Value
-		case walk.Is(CalledArguments) && walk.Value.Kind() == 'n':
+		case walk.Is(calledArguments) && walk.Value.Kind() == 'n':
 		default:
 			return nil, nil, false
 		}

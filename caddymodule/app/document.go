@@ -44,7 +44,7 @@ type DocumentKey struct {
 	Site     string        `json:"site"` // distinguishes sites whose documents have the same path
 
 	MCPServer json.RawMessage `json:"mcp_server,omitempty"` // its placeholders are not replaced
-	server    MCPServer       // has these options; nil for an OpenAPI document
+	server    mcpServer       // has these options; nil for an OpenAPI document
 
 	tools.BuildOptions // without Name, Location and Overlaid
 
@@ -141,12 +141,12 @@ func (d *Document) LoadFile(ctx context.Context) error {
 		if d.Loader.Toolset() == nil && startsProcess() {
 			return nil
 		}
-		return ExplainFile(d.Key, err)
+		return explainFile(d.Key, err)
 	}
 	// Another configuration may have loaded the document already, and the file may have changed
 	// since.
 	for _, err := range d.Loader.Toolset().Report.Unmatched {
-		return ExplainFile(d.Key, err)
+		return explainFile(d.Key, err)
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (d *Document) start(a *App) error {
 		err := d.Loader.Err()
 		d.failed(err)
 		if d.Loader.Toolset() == nil && (errors.Is(err, fs.ErrNotExist) || d.Key.isUsableAlone()) {
-			return ExplainFile(d.Key, err)
+			return explainFile(d.Key, err)
 		}
 	}
 	go d.saveCopy(a)
@@ -380,8 +380,8 @@ func (d *Document) failed(err error) {
 	d.logger.Load().Error(message, fields...)
 }
 
-// ExplainFile adds to a load error of a file how to fix it.
-func ExplainFile(key DocumentKey, err error) error {
+// explainFile adds to a load error of a file how to fix it.
+func explainFile(key DocumentKey, err error) error {
 	if unmatched, ok := errors.AsType[*build.UnmatchedError](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)
 	}

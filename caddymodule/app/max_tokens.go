@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
-// DefaultMaxTokens is the default of max_tokens.
-const DefaultMaxTokens = 20_000
+// defaultMaxTokens is the default of max_tokens.
+const defaultMaxTokens = 20_000
 
 // Limits of max_tokens.
 const (
@@ -41,7 +41,7 @@ func Shape(ctx context.Context, text []byte, isJSON bool, query *result.Query, l
 			text, isJSON = selected, true
 		}
 	}
-	if maxTokens = cmp.Or(maxTokens, DefaultMaxTokens); maxTokens < 0 {
+	if maxTokens = cmp.Or(maxTokens, defaultMaxTokens); maxTokens < 0 {
 		return text, notes
 	}
 	if pages := result.CutPages(text, isJSON, maxTokens*result.BytesPerToken); len(pages) > 0 {

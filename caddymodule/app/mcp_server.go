@@ -18,8 +18,8 @@ import (
 // MCPServerModule is the ID of the guest module of the option mcp_server, which is an MCPServer: see package mcpservers.
 const MCPServerModule = "agents.mcp_server"
 
-// MCPServer has the options of the MCP server that a toolset is made from. It is not provisioned.
-type MCPServer interface {
+// mcpServer has the options of the MCP server that a toolset is made from. It is not provisioned.
+type mcpServer interface {
 	// Location checks the options, and returns the address of the server without secrets.
 	Location(toolset string) (string, error)
 
@@ -66,7 +66,7 @@ func (c *ToolsetConfig) readMCPServer(b *directive.Block) error {
 var errNoMCPServers = errors.New("this build of Caddy does not have mcp_server: build it with github.com/fairwayhq/fairway/caddymodule/mcpservers")
 
 // server returns the options of the MCP server, or nil for a toolset of an OpenAPI document.
-func (c *ToolsetConfig) server() (MCPServer, error) {
+func (c *ToolsetConfig) server() (mcpServer, error) {
 	if c.MCPServer == nil {
 		return nil, nil
 	}
@@ -78,5 +78,5 @@ func (c *ToolsetConfig) server() (MCPServer, error) {
 	if err := caddy.StrictUnmarshalJSON(c.MCPServer, server); err != nil {
 		return nil, fmt.Errorf("mcp_server: %w", err)
 	}
-	return server.(MCPServer), nil
+	return server.(mcpServer), nil
 }

@@ -268,7 +268,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 }
 
 // origin returns what the tools are made of: the kind and the address of the document, or of the MCP server.
-func (c *ToolsetConfig) origin(name string, server MCPServer, repl *caddy.Replacer) (kind sourceKind, address string, err error) {
+func (c *ToolsetConfig) origin(name string, server mcpServer, repl *caddy.Replacer) (kind sourceKind, address string, err error) {
 	if server == nil {
 		return resolveAddress(repl.ReplaceAll(c.OpenAPI, ""))
 	}
@@ -418,7 +418,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	}
 	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil}
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
-		t.MaxTokens = DefaultMaxTokens
+		t.MaxTokens = defaultMaxTokens
 	}
 	if len(checked) > 0 || chain.Has(inspect.List) {
 		t.ChangesList = true

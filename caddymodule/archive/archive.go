@@ -24,21 +24,21 @@ import (
 //	agents.audit_sinks.file     files with daily rotation
 //	agents.audit_sinks.webhook  signed requests to a URL
 //
-// In JSON, the member SinksInlineKey has the name of the module.
+// In JSON, the member sinksInlineKey has the name of the module.
 const (
-	SinksNamespace = "agents.audit_sinks"
-	SinksInlineKey = "module"
+	sinksNamespace = "agents.audit_sinks"
+	sinksInlineKey = "module"
 )
 
 // Values of Config.Full.
 const (
-	FullRefuse = "refuse"
-	FullDrop   = "drop"
+	fullRefuse = "refuse"
+	fullDrop   = "drop"
 )
 
 // Limits of an archive.
 const (
-	DefaultQueue = 100_000 // entries
+	defaultQueue = 100_000 // entries
 	minKey       = 16      // bytes of the key of pseudonyms
 	recordTime   = 10 * time.Second
 )
@@ -71,10 +71,10 @@ type Sink interface {
 }
 
 var (
-	// ErrFull means that as many entries wait as the configuration allows.
-	ErrFull = errors.New("the audit archive is full, because a sink cannot be reached")
-	// ErrUnavailable means that the archive could not take an entry.
-	ErrUnavailable = errors.New("the audit archive cannot take an entry")
+	// errFull means that as many entries wait as the configuration allows.
+	errFull = errors.New("the audit archive is full, because a sink cannot be reached")
+	// errUnavailable means that the archive could not take an entry.
+	errUnavailable = errors.New("the audit archive cannot take an entry")
 )
 
 // Archive takes the entries of one configuration. A nil Archive takes none.
@@ -90,14 +90,14 @@ type Archive struct {
 
 // New loads the sinks and returns the archive. It does not open the store.
 func New(ctx caddy.Context, config *Config, queue *Queue, logger *zap.Logger) (*Archive, error) {
-	a := &Archive{queue: queue, limit: int64(config.Queue), drop: config.Full == FullDrop, logger: logger}
+	a := &Archive{queue: queue, limit: int64(config.Queue), drop: config.Full == fullDrop, logger: logger}
 	switch {
-	case config.Full != "" && config.Full != FullRefuse && config.Full != FullDrop:
-		return nil, fmt.Errorf("full %q: use %s or %s", config.Full, FullRefuse, FullDrop)
+	case config.Full != "" && config.Full != fullRefuse && config.Full != fullDrop:
+		return nil, fmt.Errorf("full %q: use %s or %s", config.Full, fullRefuse, fullDrop)
 	case config.Queue < 0:
 		return nil, fmt.Errorf("queue %d: must not be negative", config.Queue)
 	case config.Queue == 0:
-		a.limit = DefaultQueue
+		a.limit = defaultQueue
 	}
 	if config.Pseudonyms != "" {
 		if a.key = []byte(caddy.NewReplacer().ReplaceAll(config.Pseudonyms, "")); len(a.key) < minKey {
@@ -127,7 +127,7 @@ func New(ctx caddy.Context, config *Config, queue *Queue, logger *zap.Logger) (*
 	return a, nil
 }
 
-// Ready returns an error that wraps ErrFull if calls must be refused, because their entries would not fit.
+// Ready returns an error that wraps errFull if calls must be refused, because their entries would not fit.
 func (a *Archive) Ready(ctx context.Context) error {
 	if a == nil || a.drop {
 		return nil
@@ -135,10 +135,10 @@ func (a *Archive) Ready(ctx context.Context) error {
 	c, err := a.queue.chain(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	case c.waiting() >= a.limit:
 		refusals.WithLabelValues().Inc()
-		return ErrFull
+		return errFull
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (a *Archive) Record(ctx context.Context, entries ...audit.Entry) error {
 	}
 	a.dropped.Add(before)
 	if !a.drop {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	count := len(entries)
 	if before > 0 {
@@ -178,7 +178,7 @@ func (a *Archive) record(ctx context.Context, entries []audit.Entry) error {
 		return err
 	}
 	if a.drop && c.waiting()+int64(len(entries)) > a.limit {
-		return ErrFull
+		return errFull
 	}
 	encoded := make([][]byte, len(entries))
 	for i := range entries {
@@ -210,8 +210,8 @@ var (
 	waiting  = directive.Gauge("audit_waiting", "Entries of the audit archive that a sink has not got yet.")
 )
 
-// RegisterMetrics adds the metrics of the archive to the registry of a configuration.
-func RegisterMetrics(ctx caddy.Context) error {
+// registerMetrics adds the metrics of the archive to the registry of a configuration.
+func registerMetrics(ctx caddy.Context) error {
 	for _, zero := range []*prometheus.CounterVec{drops, refusals} {
 		zero.WithLabelValues() // exported before the first one
 	}

@@ -85,12 +85,12 @@ func openStore(t *testing.T, file string) store.Store {
 }
 
 func queueOn(host string, st store.Store) *Queue {
-	return NewQueue(host, func(context.Context) (store.Store, error) { return st, nil })
+	return newQueue(host, func(context.Context) (store.Store, error) { return st, nil })
 }
 
 // newArchive returns an archive that is not started.
 func newArchive(q *Queue, sink Sink) *Archive {
-	a := &Archive{queue: q, limit: DefaultQueue, logger: zap.NewNop()}
+	a := &Archive{queue: q, limit: defaultQueue, logger: zap.NewNop()}
 	a.sinks = []*delivery{newDelivery(sink, a)}
 	return a
 }
@@ -212,7 +212,7 @@ func TestArchive_full_refuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	record(t, a, "user-3")
-	if err := a.Ready(t.Context()); !errors.Is(err, ErrFull) {
+	if err := a.Ready(t.Context()); !errors.Is(err, errFull) {
 		t.Fatalf("%v, want ErrFull", err)
 	}
 	record(t, a, "user-4") // the outcome of a call that was made before
@@ -294,12 +294,12 @@ func TestArchive_pseudonyms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Pseudonym(a.key, planted)
-	wantUsers(t, sink, []string{want, Pseudonym(a.key, "other")})
+	want := pseudonym(a.key, planted)
+	wantUsers(t, sink, []string{want, pseudonym(a.key, "other")})
 	if text := sink.text(); strings.Contains(text, planted) || !strings.Contains(text, "group:staff") || !strings.Contains(text, "oagent://reviewer") {
 		t.Errorf("the archive has %s", text)
 	}
-	if want == Pseudonym([]byte("fedcba9876543210"), planted) {
+	if want == pseudonym([]byte("fedcba9876543210"), planted) {
 		t.Error("a pseudonym does not depend on the key")
 	}
 }

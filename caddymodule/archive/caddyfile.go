@@ -23,12 +23,12 @@ func (c *Config) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	return b.Read("audit", directive.Options{
 		"sink": func() error {
-			sink, err := b.Guest(SinksNamespace, SinksInlineKey)
+			sink, err := b.Guest(sinksNamespace, sinksInlineKey)
 			c.SinksRaw = append(c.SinksRaw, sink)
 			return err
 		},
 		"queue":      directive.To(b.Positive, &c.Queue),
-		"full":       func() error { return b.OneOf(&c.Full, FullRefuse, FullDrop) },
+		"full":       func() error { return b.OneOf(&c.Full, fullRefuse, fullDrop) },
 		"pseudonyms": directive.To(b.Text, &c.Pseudonyms),
 	})
 }

@@ -44,7 +44,7 @@ type File struct {
 
 // CaddyModule returns the Caddy module information.
 func (*File) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: SinksNamespace + ".file", New: func() caddy.Module { return new(File) }}
+	return caddy.ModuleInfo{ID: sinksNamespace + ".file", New: func() caddy.Module { return new(File) }}
 }
 
 // Provision checks the options. It does not open the file.

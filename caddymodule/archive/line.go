@@ -20,13 +20,13 @@ func pseudonymize(e *audit.Entry, key []byte) {
 		if *name == "" || strings.HasPrefix(*name, "group:") || strings.HasPrefix(*name, "oagent://") {
 			continue
 		}
-		*name = Pseudonym(key, *name)
+		*name = pseudonym(key, *name)
 	}
 	e.Why, e.Comment = "", ""
 }
 
-// Pseudonym returns the keyed hash that replaces the name of a user.
-func Pseudonym(key []byte, name string) string {
+// pseudonym returns the keyed hash that replaces the name of a user.
+func pseudonym(key []byte, name string) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(name))
 	const size = 16 // bytes

@@ -70,8 +70,8 @@ type Queue struct {
 	stop   func()
 }
 
-// NewQueue returns the queue of a node in the store.
-func NewQueue(host string, open func(context.Context) (store.Store, error)) *Queue {
+// newQueue returns the queue of a node in the store.
+func newQueue(host string, open func(context.Context) (store.Store, error)) *Queue {
 	return &Queue{host: host, open: open}
 }
 

@@ -14,11 +14,11 @@ import (
 )
 
 func init() {
-	site.Register(func() site.Section { return new(Section) })
+	site.Register(func() site.Section { return new(section) })
 }
 
-// Section is the part of the app `agents` that has the archive. It records nothing unless the option audit is set.
-type Section struct {
+// section is the part of the app `agents` that has the archive. It records nothing unless the option audit is set.
+type section struct {
 	// The archive of the audit: files and webhooks that get guarded calls, reviews, logins, connections, approvals of tools and
 	// starts of configurations. Default: none.
 	Audit *Config `json:"audit,omitempty"`
@@ -27,7 +27,7 @@ type Section struct {
 }
 
 // Options implements site.Section.
-func (s *Section) Options(b *directive.Block) directive.Options {
+func (s *section) Options(b *directive.Block) directive.Options {
 	return directive.Options{
 		"audit": func() error {
 			err := b.Once()
@@ -41,7 +41,7 @@ func (s *Section) Options(b *directive.Block) directive.Options {
 }
 
 // Provision loads the sinks.
-func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
+func (s *section) Provision(ctx caddy.Context, a *site.App) error {
 	if s.Audit == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	if err != nil {
 		return err
 	}
-	queue := stores.Keep(records.Handle, func(h *stores.Handle) *Queue { return NewQueue(stores.HostName(), h.Open) })
+	queue := stores.Keep(records.Handle, func(h *stores.Handle) *Queue { return newQueue(stores.HostName(), h.Open) })
 	if s.Archive, err = New(ctx, s.Audit, queue, ctx.Logger()); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -59,14 +59,14 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 			s.logger.Error("the start of the configuration is not in the audit archive", zap.Error(err))
 		}
 	})
-	return RegisterMetrics(ctx)
+	return registerMetrics(ctx)
 }
 
 // IsOn implements site.Recorder.
-func (s *Section) IsOn() bool { return s.Archive != nil }
+func (s *section) IsOn() bool { return s.Archive != nil }
 
 // Start begins to deliver entries.
-func (s *Section) Start() error {
+func (s *section) Start() error {
 	if s.Archive != nil {
 		s.Archive.Start()
 	}
@@ -74,11 +74,11 @@ func (s *Section) Start() error {
 }
 
 // Stop ends the deliveries.
-func (s *Section) Stop() { s.Archive.Stop() }
+func (s *section) Stop() { s.Archive.Stop() }
 
 // Interface guards
 var (
-	_ site.Recorder = (*Section)(nil)
-	_ site.Starter  = (*Section)(nil)
-	_ site.Stopper  = (*Section)(nil)
+	_ site.Recorder = (*section)(nil)
+	_ site.Starter  = (*section)(nil)
+	_ site.Stopper  = (*section)(nil)
 )

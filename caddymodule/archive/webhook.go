@@ -36,7 +36,7 @@ type Webhook struct {
 
 // CaddyModule returns the Caddy module information.
 func (*Webhook) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: SinksNamespace + ".webhook", New: func() caddy.Module { return new(Webhook) }}
+	return caddy.ModuleInfo{ID: sinksNamespace + ".webhook", New: func() caddy.Module { return new(Webhook) }}
 }
 
 // Provision checks the options.

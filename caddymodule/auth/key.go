@@ -23,8 +23,8 @@ func init() {
 }
 
 const (
-	// DefaultKeyHeader is the header of API keys if none is configured.
-	DefaultKeyHeader = "X-API-Key"
+	// defaultKeyHeader is the header of API keys if none is configured.
+	defaultKeyHeader = "X-API-Key"
 
 	// maxKeyLength limits the length of an API key, in bytes. Longer keys are rejected unread.
 	maxKeyLength = 1 << 10
@@ -44,7 +44,7 @@ type APIKey struct {
 	Query string `json:"query,omitempty"`
 
 	// The accepted keys. At least one is required.
-	Keys []NamedKey `json:"keys,omitempty"`
+	Keys []namedKey `json:"keys,omitempty"`
 
 	// Whether to leave the key in the request for the next handlers. Default: false.
 	PassThrough bool `json:"pass_through,omitempty"`
@@ -52,8 +52,8 @@ type APIKey struct {
 	names map[[sha256.Size]byte]string // of keys, by the SHA-256 of their secrets
 }
 
-// NamedKey is an API key and its user.
-type NamedKey struct {
+// namedKey is an API key and its user.
+type namedKey struct {
 	// The name of the key, which is the user's ID. It must not contain "#". Required.
 	Name string `json:"name,omitempty"`
 
@@ -77,7 +77,7 @@ func (a *APIKey) Provision(ctx caddy.Context) error {
 		return errors.New("api_key has both header and query; remove one")
 	}
 	if a.Header == "" && a.Query == "" {
-		a.Header = DefaultKeyHeader
+		a.Header = defaultKeyHeader
 	}
 	if err := checkKeyHeader(a.Header); a.Query == "" && err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *APIKey) Provision(ctx caddy.Context) error {
 }
 
 // add validates a key and stores its digest. given has the names of the keys before it.
-func (a *APIKey) add(key NamedKey, given map[string]bool) error {
+func (a *APIKey) add(key namedKey, given map[string]bool) error {
 	if err := checkKeyName(key.Name); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func checkKeyHeader(name string) error {
 	}
 	switch textproto.CanonicalMIMEHeaderKey(name) {
 	case "Authorization", "Cookie", "Host":
-		return fmt.Errorf("header %s is used for other purposes; use a header such as %s", name, DefaultKeyHeader)
+		return fmt.Errorf("header %s is used for other purposes; use a header such as %s", name, defaultKeyHeader)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestAPIKey_of_many_is_found_as_fast_as_one(t *testing.T) {
 	fastest := func(keys int) time.Duration {
 		a := new(APIKey)
 		for n := range keys {
-			a.Keys = append(a.Keys, NamedKey{Name: fmt.Sprint("user", n), Secret: fmt.Sprintf("0123456789abcdef-%d", n)})
+			a.Keys = append(a.Keys, namedKey{Name: fmt.Sprint("user", n), Secret: fmt.Sprintf("0123456789abcdef-%d", n)})
 		}
 		if err := a.Provision(ctx); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestAPIKey_of_many_is_found_as_fast_as_one(t *testing.T) {
 		best := time.Hour
 		for range 50 {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.Header.Set(DefaultKeyHeader, fmt.Sprintf("0123456789abcdef-%d", keys-1))
+			r.Header.Set(defaultKeyHeader, fmt.Sprintf("0123456789abcdef-%d", keys-1))
 			began := time.Now()
 			user, ok, err := a.Authenticate(httptest.NewRecorder(), r)
 			best = min(best, time.Since(began))

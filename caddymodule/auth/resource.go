@@ -51,7 +51,7 @@ type ProtectedResource struct {
 	// The URL of a page for developers. Default: omitted.
 	Documentation string `json:"resource_documentation,omitempty"`
 
-	resource Resource
+	resource resource
 	path     string
 	login    site.Login // names the issuer if AuthorizationServers is empty; may be nil
 }
@@ -176,8 +176,8 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 	return nil
 }
 
-// Resource is what tokens are issued for: a URL, or a path on the host of each request.
-type Resource struct {
+// resource is what tokens are issued for: a URL, or a path on the host of each request.
+type resource struct {
 	origin string // scheme and host; "" for those of the request
 	path   string // without a trailing slash; "" for a whole site
 
@@ -186,7 +186,7 @@ type Resource struct {
 }
 
 // join sets what the handlers of the site know of the resource. Login issues its tokens; nil if others do.
-func (s *Resource) join(ctx caddy.Context, login site.Login) {
+func (s *resource) join(ctx caddy.Context, login site.Login) {
 	known := new(site.Resources)
 	if agents := agentsOf(ctx); agents != nil {
 		known = &agents.Resources
@@ -218,7 +218,7 @@ func agentsOf(ctx caddy.Context) *site.App {
 
 // hasMetadata reports whether a path has metadata of its own: a path that clients call to reach an endpoint, if tokens are those of the site's login,
 // which knows to which resource such a path belongs.
-func (s Resource) hasMetadata(path string) bool {
+func (s resource) hasMetadata(path string) bool {
 	if s.login == "" || !isUnambiguousPath(path) || (&url.URL{Path: path}).EscapedPath() != path {
 		return false
 	}
@@ -226,37 +226,37 @@ func (s Resource) hasMetadata(path string) bool {
 }
 
 // parseResource parses an option that is a path or a URL.
-func parseResource(source string) (Resource, error) {
+func parseResource(source string) (resource, error) {
 	if source == "" {
-		return Resource{}, nil
+		return resource{}, nil
 	}
 	if strings.HasPrefix(source, "/") {
 		if strings.ContainsAny(source, "*?#{} ") || strings.HasPrefix(source, "//") {
-			return Resource{}, errors.New("the path of a resource must not contain wildcards, placeholders or spaces; write it as /mcp")
+			return resource{}, errors.New("the path of a resource must not contain wildcards, placeholders or spaces; write it as /mcp")
 		}
-		return Resource{path: strings.TrimRight(source, "/")}, nil
+		return resource{path: strings.TrimRight(source, "/")}, nil
 	}
 	if err := oauth.CheckResource(source); err != nil {
-		return Resource{}, err
+		return resource{}, err
 	}
 	u, err := url.Parse(source)
 	if err != nil {
-		return Resource{}, err
+		return resource{}, err
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	return Resource{origin: u.Scheme + "://" + u.Host, path: path}, nil
+	return resource{origin: u.Scheme + "://" + u.Host, path: path}, nil
 }
 
 // isRelative reports whether the resource is a path on the host of the request.
-func (s Resource) isRelative() bool { return s.origin == "" }
+func (s resource) isRelative() bool { return s.origin == "" }
 
 // urlFor returns the URL of the resource for a request.
-func (s Resource) urlFor(r *http.Request) string {
+func (s resource) urlFor(r *http.Request) string {
 	return s.originOf(r) + s.path
 }
 
 // metadataURL returns the URL of the resource's metadata for a request.
-func (s Resource) metadataURL(r *http.Request) string {
+func (s resource) metadataURL(r *http.Request) string {
 	if s.hasMetadata(r.URL.Path) {
 		return s.originOf(r) + oauth.WellKnown + r.URL.Path
 	}
@@ -265,7 +265,7 @@ func (s Resource) metadataURL(r *http.Request) string {
 
 // originOf returns the scheme and host of the resource for a request. If the host is that of the site's login, the login knows the scheme, also
 // behind a proxy that ends TLS.
-func (s Resource) originOf(r *http.Request) string {
+func (s resource) originOf(r *http.Request) string {
 	if s.origin != "" {
 		return s.origin
 	}
@@ -296,8 +296,8 @@ func setHasHost(set caddyhttp.MatcherSet) bool {
 	return false
 }
 
-// HostOf returns the host of the site that is being provisioned, if the site has exactly one.
-func HostOf(ctx caddy.Context) (string, bool) {
+// hostOf returns the host of the site that is being provisioned, if the site has exactly one.
+func hostOf(ctx caddy.Context) (string, bool) {
 	for _, around := range currentRoutes(ctx) {
 		for _, set := range around.MatcherSets {
 			for _, matcher := range set {
@@ -312,7 +312,7 @@ func HostOf(ctx caddy.Context) (string, bool) {
 
 // PublicOrigin returns the origin of the site that is being provisioned, if the site has exactly one host and listens on port 443.
 func PublicOrigin(ctx caddy.Context) (string, bool) {
-	host, ok := HostOf(ctx)
+	host, ok := hostOf(ctx)
 	server, isServed := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	isPublic := ok && isServed && slices.ContainsFunc(server.Listen, func(address string) bool { return strings.HasSuffix(address, ":443") })
 	return "https://" + host, isPublic

@@ -39,9 +39,9 @@ func init() { guard.RegisterPart(func() guard.Part { return new(part) }) }
 
 // Defaults for guardrails on traffic to a model API.
 const (
-	DefaultMaxInput  = 16 << 20 // bytes of a request, including images
-	DefaultMaxOutput = 4 << 20  // bytes of a checked response
-	DefaultKeepAlive = 15 * time.Second
+	defaultMaxInput  = 16 << 20 // bytes of a request, including images
+	defaultMaxOutput = 4 << 20  // bytes of a checked response
+	defaultKeepAlive = 15 * time.Second
 )
 
 // defaultPaths are the paths of the public model APIs.
@@ -120,9 +120,9 @@ func (h *Handler) provision(logger *zap.Logger) error {
 	if len(h.Paths) == 0 {
 		h.Paths = defaultPaths
 	}
-	h.MaxInput = cmp.Or(h.MaxInput, DefaultMaxInput)
-	h.MaxOutput = cmp.Or(h.MaxOutput, DefaultMaxOutput)
-	h.KeepAlive = cmp.Or(h.KeepAlive, caddy.Duration(DefaultKeepAlive))
+	h.MaxInput = cmp.Or(h.MaxInput, defaultMaxInput)
+	h.MaxOutput = cmp.Or(h.MaxOutput, defaultMaxOutput)
+	h.KeepAlive = cmp.Or(h.KeepAlive, caddy.Duration(defaultKeepAlive))
 	h.Upstream = caddy.NewReplacer().ReplaceAll(h.Upstream, "")
 	h.guardrails = &agentset.GuardrailCaller{Upstream: h.Upstream, Chat: true, Logger: logger}
 	return h.check()

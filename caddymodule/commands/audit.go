@@ -15,9 +15,9 @@ import (
 
 // Exit statuses of `caddy agents audit verify`.
 const (
-	ExitCodeGap     = 4 // lines are missing
-	ExitCodeChanged = 5 // a line was changed
-	ExitCodeLink    = 6 // a line does not continue the one before it
+	exitCodeGap     = 4 // lines are missing
+	exitCodeChanged = 5 // a line was changed
+	exitCodeLink    = 6 // a line does not continue the one before it
 )
 
 // AuditCommand returns the command `caddy agents audit`.
@@ -92,9 +92,9 @@ func verifyFiles(cmd *cobra.Command, flags caddycmd.Flags) (int, error) {
 func exitOf(fault error) int {
 	switch {
 	case errors.Is(fault, archive.ErrGap):
-		return ExitCodeGap
+		return exitCodeGap
 	case errors.Is(fault, archive.ErrChanged):
-		return ExitCodeChanged
+		return exitCodeChanged
 	}
-	return ExitCodeLink
+	return exitCodeLink
 }

@@ -28,7 +28,7 @@ func TestAudit_verify_reports_all_faults(t *testing.T) {
 	cmd.SetOut(&out)
 	cmd.SetErr(&reported)
 	cmd.SetArgs([]string{"verify", path})
-	if err := cmd.Execute(); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprint("status ", ExitCodeGap)) {
+	if err := cmd.Execute(); err == nil || !strings.HasSuffix(err.Error(), fmt.Sprint("status ", exitCodeGap)) {
 		t.Errorf("error %v", err)
 	}
 	lines := strings.Split(strings.TrimSpace(reported.String()), "\n")

@@ -40,8 +40,8 @@ func TestAudit_verify_of_beginnings(t *testing.T) {
 		"without the first lines":      {[]string{file(a[2])}, 0, "lines 1 to 2 of node a"},
 		"a file for each node":         {[]string{file(a...), file(b...)}, 0, ""},
 		"a chain that goes on":         {[]string{file(b[0]), file(a[0], a[1], b[1], a[2])}, 0, ""},
-		"a foreign chain":              {[]string{file(a[0], b[0], b[1], a[1])}, ExitCodeLink, ""},
-		"a foreign chain, not from 1":  {[]string{file(a[0], b[1], a[1])}, ExitCodeLink, ""},
+		"a foreign chain":              {[]string{file(a[0], b[0], b[1], a[1])}, exitCodeLink, ""},
+		"a foreign chain, not from 1":  {[]string{file(a[0], b[1], a[1])}, exitCodeLink, ""},
 		"a chain of a node with names": {[]string{"--node", "b", "--node", "c", file(a[0], b[0], b[1], a[1])}, 0, ""},
 	} {
 		var notes bytes.Buffer

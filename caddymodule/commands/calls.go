@@ -38,8 +38,8 @@ without authentication. A note on standard error says if there are more than --l
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 	}
-	AddressFlag(cmd)
-	JSONFlag(cmd)
+	addressFlag(cmd)
+	jsonFlag(cmd)
 	filterFlags(cmd)
 	cmd.Flags().String("since", "", "Only calls that have ended since this time (default: all that are kept)")
 	cmd.Flags().String("until", "", "Only calls that have ended before this time")

@@ -18,8 +18,8 @@ import (
 // maxAdminResponse is the maximum size of a response of the admin endpoint, in bytes.
 const maxAdminResponse = 64 << 20
 
-// AddressFlag adds the flag --address, the admin endpoint of a running Caddy.
-func AddressFlag(cmd *cobra.Command) {
+// addressFlag adds the flag --address, the admin endpoint of a running Caddy.
+func addressFlag(cmd *cobra.Command) {
 	cmd.Flags().String("address", "", "Address of the admin endpoint (default: Caddy's)")
 }
 

@@ -53,8 +53,8 @@ If Caddy restarts or loads another configuration, the command connects again.
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 	}
-	AddressFlag(cmd)
-	JSONFlag(cmd)
+	addressFlag(cmd)
+	jsonFlag(cmd)
 	filterFlags(cmd)
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

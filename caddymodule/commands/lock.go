@@ -86,7 +86,7 @@ func lockTools(out Terminal, flags caddycmd.Flags, stdin io.Reader) error {
 	}
 	for _, w := range set.Report.Warnings {
 		if w.Suspect != "" {
-			fmt.Fprintf(out, "%s\n", out.Paint(Red, printable(w.Reason)))
+			fmt.Fprintf(out, "%s\n", out.Paint(red, printable(w.Reason)))
 		}
 	}
 	approved := lock.Of(set)
@@ -150,7 +150,7 @@ func toolsToLock(flags caddycmd.Flags, stdin io.Reader) (app.DocumentKey, *tools
 }
 
 // differenceColors are the colors of lines by their first character.
-var differenceColors = map[string]string{"-": Red, "+": Green}
+var differenceColors = map[string]string{"-": red, "+": green}
 
 // writeDifferences prints changes, with their differences indented below each tool.
 func writeDifferences(out Terminal, changes []lock.Change) {

@@ -36,12 +36,12 @@ func timeLayout(at, now time.Time) string {
 // callLine returns a call as one line. Layout and width are those of the time.
 func (t Terminal) callLine(c *calllog.Call, layout string, width int) string {
 	return t.Line(
-		Cell{Text: c.Ended.Local().Format(layout), Width: width},
-		Cell{Text: c.Outcome, Width: outcomeWidth, Color: colorOf(c.Outcome)},
-		Cell{Text: cmp.Or(c.Tool, "(unknown tool)"), Width: toolWidth},
-		Cell{Text: duration(c.Took), Width: durationWidth, Right: true},
-		Cell{Text: cmp.Or(c.User, calllog.Anonymous), Width: userWidth},
-		Cell{Text: t.details(c)},
+		cell{Text: c.Ended.Local().Format(layout), Width: width},
+		cell{Text: c.Outcome, Width: outcomeWidth, Color: colorOf(c.Outcome)},
+		cell{Text: cmp.Or(c.Tool, "(unknown tool)"), Width: toolWidth},
+		cell{Text: duration(c.Took), Width: durationWidth, Right: true},
+		cell{Text: cmp.Or(c.User, calllog.Anonymous), Width: userWidth},
+		cell{Text: t.details(c)},
 	)
 }
 
@@ -77,12 +77,12 @@ func duration(milliseconds float64) string {
 	case took < time.Hour:
 		return fmt.Sprintf("%dm%02ds", took/time.Minute, took%time.Minute/time.Second)
 	default:
-		return Age(took)
+		return age(took)
 	}
 }
 
-// Age returns a duration in its largest unit, such as 12s, 5m, 3h or 2d.
-func Age(d time.Duration) string {
+// age returns a duration in its largest unit, such as 12s, 5m, 3h or 2d.
+func age(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, unit := range []struct {
 		length time.Duration
@@ -99,9 +99,9 @@ func Age(d time.Duration) string {
 func colorOf(outcome string) string {
 	switch tools.FailureKind(outcome) {
 	case tools.OutcomeOK, tools.OutcomeReplayed:
-		return Green
+		return green
 	case tools.Failed, tools.Unreachable, tools.TimedOut, tools.Internal, tools.Unreadable, tools.TooLarge, tools.Unanswered:
-		return Red
+		return red
 	}
-	return Yellow
+	return yellow
 }

@@ -32,7 +32,7 @@ func TestCallLine_fits_100_columns(t *testing.T) {
 		t.Errorf("the line is\n%s want\n%s", got, want)
 	}
 	colored := Terminal{Width: 100, Color: true}.callLine(call, dateAndTime, len(dateAndTime))
-	if colored != strings.Replace(want, "api_error", Red+"api_error"+reset, 1) {
+	if colored != strings.Replace(want, "api_error", red+"api_error"+reset, 1) {
 		t.Errorf("the line is %q, want only a red outcome in addition", colored)
 	}
 	call.Tool, call.User, call.Reason = strings.Repeat("列車", 30), strings.Repeat("é", 200), strings.Repeat("旅", 200)
@@ -94,12 +94,12 @@ func TestStatsTable_fits_the_terminal(t *testing.T) {
 		Total: calllog.Usage{Calls: 3600, Failures: 360, P50: 12, P95: 1200}, Tools: usage, Slowest: usage, Failing: usage, Users: usage, Agents: usage[:1],
 	}
 	table := Terminal{Width: 80, Height: 17, Color: true}.statsTable(stats, &reviewList{Open: []review.Summary{{AskedAt: at.Add(-2 * time.Hour)}}}, "1h")
-	for _, want := range []string{"3600 calls, 1.00/s, now 3.00/s  failed 10.0 %  p50 12ms  p95 1.2s", "reviews that wait: 1, the oldest for 2h", Bold + "SLOWEST TOOLS", Red + "10.0 %" + reset, "anonymous", "(unknown tool)", "AGENTS"} {
+	for _, want := range []string{"3600 calls, 1.00/s, now 3.00/s  failed 10.0 %  p50 12ms  p95 1.2s", "reviews that wait: 1, the oldest for 2h", bold + "SLOWEST TOOLS", red + "10.0 %" + reset, "anonymous", "(unknown tool)", "AGENTS"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	plain := strings.NewReplacer(Bold, "", Yellow, "", Red, "", reset, "").Replace(table)
+	plain := strings.NewReplacer(bold, "", yellow, "", red, "", reset, "").Replace(table)
 	if lines := strings.Count(plain, "\n"); lines >= 17 || strings.Contains(plain, "\x1b") {
 		t.Errorf("%d lines, want fewer than 17, and no other codes\n%q", lines, plain)
 	}
@@ -118,7 +118,7 @@ func TestWriteBody_on_a_terminal_and_in_a_pipe(t *testing.T) {
 	}{
 		"pipe":     {Terminal{}, body, body + "\n"},
 		"terminal": {Terminal{Live: true}, body, "\n{\n  \"a\": [\n    1,\n    \"x: \\\"y\\\" \\u009b\"\n  ],\n  \"b\": null\n}\n"},
-		"colors":   {Terminal{Live: true, Color: true}, `{"a":["x",true]}`, "\n{\n  " + cyan + `"a"` + reset + ": [\n    " + Green + `"x"` + reset + ",\n    " + Yellow + "true" + reset + "\n  ]\n}\n"},
+		"colors":   {Terminal{Live: true, Color: true}, `{"a":["x",true]}`, "\n{\n  " + cyan + `"a"` + reset + ": [\n    " + green + `"x"` + reset + ",\n    " + yellow + "true" + reset + "\n  ]\n}\n"},
 		"text":     {Terminal{Live: true}, "a\x1b[2J\n\tb", "\na·[2J\n    b\n"},
 	} {
 		var out bytes.Buffer
@@ -132,7 +132,7 @@ func TestWriteBody_on_a_terminal_and_in_a_pipe(t *testing.T) {
 func TestNewTerminal_pipe(t *testing.T) {
 	for argument, want := range map[string]bool{"": true, "--json": true, "--json=false": false} {
 		cmd := &cobra.Command{}
-		JSONFlag(cmd)
+		jsonFlag(cmd)
 		cmd.SetOut(new(bytes.Buffer))
 		if err := cmd.ParseFlags(strings.Fields(argument)); err != nil {
 			t.Fatal(err)

@@ -38,8 +38,8 @@ on one line.
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 	}
-	AddressFlag(cmd)
-	JSONFlag(cmd)
+	addressFlag(cmd)
+	jsonFlag(cmd)
 	for _, name := range []string{"agent", "user", "status"} {
 		cmd.Flags().String(name, "", "Only those of this "+name)
 	}
@@ -68,20 +68,20 @@ on one line.
 
 // runLine returns an Engagement as one line.
 func (t Terminal) runLine(e *engagement.Summary) string {
-	status, color, ended := e.Status, Green, ""
+	status, color, ended := e.Status, green, ""
 	if e.Ended != nil {
-		ended, color = e.Ended.Rule, Red
+		ended, color = e.Ended.Rule, red
 	} else if len(e.Pending) > 0 {
-		color = Yellow
+		color = yellow
 	}
 	return t.Line(
-		Cell{Text: Age(time.Since(e.LastAt)), Width: ageWidth, Right: true},
-		Cell{Text: status, Width: statusWidth, Color: color},
-		Cell{Text: e.Agent, Width: agentWidth},
-		Cell{Text: cmp.Or(e.User.ID, "anonymous"), Width: userWidth},
-		Cell{Text: fmt.Sprintf("%d/%d", e.Total, e.Refused), Width: 9, Right: true},
-		Cell{Text: e.ID, Width: idWidth},
-		Cell{Text: ended},
+		cell{Text: age(time.Since(e.LastAt)), Width: ageWidth, Right: true},
+		cell{Text: status, Width: statusWidth, Color: color},
+		cell{Text: e.Agent, Width: agentWidth},
+		cell{Text: cmp.Or(e.User.ID, "anonymous"), Width: userWidth},
+		cell{Text: fmt.Sprintf("%d/%d", e.Total, e.Refused), Width: 9, Right: true},
+		cell{Text: e.ID, Width: idWidth},
+		cell{Text: ended},
 	)
 }
 
@@ -105,8 +105,8 @@ id, reviewer, agent, user, tool, and the rule that asks for it. In a pipe, or wi
 	}
 	listCommand := &cobra.Command{Use: "list", Short: "Lists reviews that wait", Long: cmd.Long, Example: "  caddy agents reviews list", Args: cobra.NoArgs}
 	for _, c := range []*cobra.Command{cmd, listCommand} {
-		AddressFlag(c)
-		JSONFlag(c)
+		addressFlag(c)
+		jsonFlag(c)
 		c.RunE = RunE(func(caddycmd.Flags) error { return listReviews(c) })
 	}
 	cmd.AddCommand(listCommand, decideCommand("approve", "Approves"), decideCommand("deny", "Denies"))
@@ -131,12 +131,12 @@ func listReviews(cmd *cobra.Command) error {
 // reviewLine returns a review as one line.
 func (t Terminal) reviewLine(r *review.Summary) string {
 	return t.Line(
-		Cell{Text: Age(time.Since(r.AskedAt)), Width: ageWidth, Right: true},
-		Cell{Text: r.ID, Width: max(idWidth, len(r.ID))},
-		Cell{Text: r.Reviewer, Width: userWidth},
-		Cell{Text: r.Agent, Width: userWidth},
-		Cell{Text: cmp.Or(r.User.ID, "anonymous"), Width: userWidth},
-		Cell{Text: r.Name + " (" + r.Rule + ")"},
+		cell{Text: age(time.Since(r.AskedAt)), Width: ageWidth, Right: true},
+		cell{Text: r.ID, Width: max(idWidth, len(r.ID))},
+		cell{Text: r.Reviewer, Width: userWidth},
+		cell{Text: r.Agent, Width: userWidth},
+		cell{Text: cmp.Or(r.User.ID, "anonymous"), Width: userWidth},
+		cell{Text: r.Name + " (" + r.Rule + ")"},
 	)
 }
 
@@ -154,7 +154,7 @@ agent decides are left to the agent.
 		Args:                  cobra.ExactArgs(1),
 		DisableFlagsInUseLine: true,
 	}
-	AddressFlag(cmd)
+	addressFlag(cmd)
 	cmd.Flags().String("as", "", "Id of the user who decides; required")
 	cmd.Flags().String("comment", "", "Why; the agent and the record get it")
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
@@ -164,7 +164,7 @@ agent decides are left to the agent.
 			return err
 		}
 		t := NewTerminal(cmd)
-		_, err := fmt.Fprintf(t, "%s %s: %s of agent %s for %s\n", t.Paint(Bold, printable(decided.Status)), decided.ID,
+		_, err := fmt.Fprintf(t, "%s %s: %s of agent %s for %s\n", t.Paint(bold, printable(decided.Status)), decided.ID,
 			printable(decided.Name), printable(decided.Agent), printable(cmp.Or(decided.User.ID, "anonymous")))
 		return err
 	})

@@ -151,8 +151,8 @@ fairway/store.db in Caddy's data directory).
 		fmt.Fprintf(convert.OutOrStdout(), "%s has %d records\nthe old store is %s\n", path, r.Records, old)
 		return nil
 	})
-	AddressFlag(backup)
-	AddressFlag(check)
+	addressFlag(backup)
+	addressFlag(check)
 	cmd.AddCommand(backup, check, convert, restore)
 	RequireSubcommand(cmd)
 	return cmd

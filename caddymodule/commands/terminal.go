@@ -22,10 +22,10 @@ const (
 
 // ANSI codes.
 const (
-	Green  = "\x1b[32m"
-	Yellow = "\x1b[33m"
-	Red    = "\x1b[31m"
-	Bold   = "\x1b[1m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	red    = "\x1b[31m"
+	bold   = "\x1b[1m"
 
 	cyan  = "\x1b[36m"
 	reset = "\x1b[0m"
@@ -41,8 +41,8 @@ type Terminal struct {
 	Wide          bool // Line cuts nothing
 }
 
-// JSONFlag adds the flag --json to a command.
-func JSONFlag(cmd *cobra.Command) {
+// jsonFlag adds the flag --json to a command.
+func jsonFlag(cmd *cobra.Command) {
 	cmd.Flags().Bool("json", false, "Print JSON, also on a terminal; --json=false prints text, also in a pipe")
 }
 
@@ -70,8 +70,8 @@ func (t Terminal) Paint(color, text string) string {
 	return color + text + reset
 }
 
-// Cell is a column of a line.
-type Cell struct {
+// cell is a column of a line.
+type cell struct {
 	Text  string
 	Width int    // 0 for the rest of the line
 	Color string // ANSI code; "" for none
@@ -80,7 +80,7 @@ type Cell struct {
 
 // Line returns a line that fits the terminal. Longer texts are cut, and characters that a terminal could interpret
 // are replaced.
-func (t Terminal) Line(cells ...Cell) string {
+func (t Terminal) Line(cells ...cell) string {
 	var b strings.Builder
 	left := t.Width
 	for i, c := range cells {
@@ -185,8 +185,8 @@ func (t Terminal) paintJSON(encoded string) string {
 		case isName:
 			return t.Paint(cyan, name) + ":"
 		case token[0] == '"':
-			return t.Paint(Green, token)
+			return t.Paint(green, token)
 		}
-		return t.Paint(Yellow, token)
+		return t.Paint(yellow, token)
 	})
 }

@@ -315,7 +315,7 @@ func writeToolsTable(out io.Writer, toolset *tools.Toolset) error {
 	terminal, _ := out.(Terminal)
 	for row := range strings.Lines(rows.String()) {
 		if terminal.Live {
-			row = terminal.Line(Cell{Text: strings.TrimSuffix(row, "\n")})
+			row = terminal.Line(cell{Text: strings.TrimSuffix(row, "\n")})
 		}
 		if _, err := io.WriteString(out, row); err != nil {
 			return err

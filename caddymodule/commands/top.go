@@ -47,8 +47,8 @@ printed once. In a pipe, or with --json, the statistics are printed once as JSON
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 	}
-	AddressFlag(cmd)
-	JSONFlag(cmd)
+	addressFlag(cmd)
+	jsonFlag(cmd)
 	cmd.Flags().String("range", "1h", "Calls of the last 1h, 24h or 7d")
 	cmd.Flags().Bool("once", false, "Print the table once")
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
@@ -130,19 +130,19 @@ func (t Terminal) statsTable(s *calllog.Stats, waiting *reviewList, span string)
 	}
 	rows := max((t.Height-3)/len(sections)-1, 2)
 	var b strings.Builder
-	b.WriteString(t.Line(Cell{Text: summary(s, span), Color: Bold}))
+	b.WriteString(t.Line(cell{Text: summary(s, span), Color: bold}))
 	if len(waiting.Open) > 0 {
-		b.WriteString(t.Line(Cell{Text: fmt.Sprintf("reviews that wait: %d, the oldest for %s", len(waiting.Open), Age(time.Since(waiting.Open[0].AskedAt))), Color: Yellow}))
+		b.WriteString(t.Line(cell{Text: fmt.Sprintf("reviews that wait: %d, the oldest for %s", len(waiting.Open), age(time.Since(waiting.Open[0].AskedAt))), Color: yellow}))
 	}
 	for _, section := range sections {
 		if len(section.rows) == 0 {
 			continue
 		}
-		b.WriteString(t.Paint(Bold, strings.TrimSuffix(t.usageLine(section.title, "", "CALLS", "FAILED", "P50", "P95"), "\n")) + "\n")
+		b.WriteString(t.Paint(bold, strings.TrimSuffix(t.usageLine(section.title, "", "CALLS", "FAILED", "P50", "P95"), "\n")) + "\n")
 		for _, u := range section.rows[:min(len(section.rows), rows)] {
 			failed, color := share(u.Failures, u.Calls), ""
 			if u.Failures > 0 {
-				color = Red
+				color = red
 			}
 			b.WriteString(t.usageLine(cmp.Or(u.Name, section.empty), color, strconv.Itoa(u.Calls), failed, duration(u.P50), duration(u.P95)))
 		}
@@ -154,8 +154,8 @@ func (t Terminal) statsTable(s *calllog.Stats, waiting *reviewList, span string)
 func (t Terminal) usageLine(name, color, calls, failed, p50, p95 string) string {
 	const number, numbers = 8, 4
 	return t.Line(
-		Cell{Text: name, Width: max(min(t.Width-numbers*(number+1), 60), number)}, Cell{Text: calls, Width: number, Right: true},
-		Cell{Text: failed, Width: number, Right: true, Color: color}, Cell{Text: p50, Width: number, Right: true}, Cell{Text: p95, Width: number, Right: true},
+		cell{Text: name, Width: max(min(t.Width-numbers*(number+1), 60), number)}, cell{Text: calls, Width: number, Right: true},
+		cell{Text: failed, Width: number, Right: true, Color: color}, cell{Text: p50, Width: number, Right: true}, cell{Text: p95, Width: number, Right: true},
 	)
 }
 

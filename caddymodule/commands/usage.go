@@ -28,8 +28,8 @@ line.
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 	}
-	AddressFlag(cmd)
-	JSONFlag(cmd)
+	addressFlag(cmd)
+	jsonFlag(cmd)
 	cmd.Flags().String("by", "user", "One row for each user, group, agent or day")
 	cmd.Flags().Int("days", 1, "Number of days, with today; at most 35")
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
@@ -42,7 +42,7 @@ line.
 		if len(rows) == 0 {
 			cmd.PrintErrln("No hosted agent has used a model.")
 		} else if !t.JSON {
-			fmt.Fprint(t, t.Paint(Bold, t.usageCells(flags.String("by"), "REQUESTS", "INPUT", "CACHED", "OUTPUT", "COST")))
+			fmt.Fprint(t, t.Paint(bold, t.usageCells(flags.String("by"), "REQUESTS", "INPUT", "CACHED", "OUTPUT", "COST")))
 		}
 		return printLines(t, "usage", rows, t.dayUsageLine)
 	})
@@ -68,10 +68,10 @@ func (t Terminal) dayUsageLine(row *usageRow) string {
 
 func (t Terminal) usageCells(name string, numbers ...string) string {
 	const width, nameWidth = 10, 24
-	cells := make([]Cell, 0, 1+len(numbers))
-	cells = append(cells, Cell{Text: name, Width: nameWidth})
+	cells := make([]cell, 0, 1+len(numbers))
+	cells = append(cells, cell{Text: name, Width: nameWidth})
 	for _, n := range numbers {
-		cells = append(cells, Cell{Text: n, Width: width, Right: true})
+		cells = append(cells, cell{Text: n, Width: width, Right: true})
 	}
 	return t.Line(cells...)
 }

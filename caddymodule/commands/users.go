@@ -118,7 +118,7 @@ work until they expire (token_lifetime).
 	}
 	logout.RunE = RunE(func(caddycmd.Flags) error { return deleteOfUser(logout, logoutPath) })
 	for _, sub := range []*cobra.Command{export, erase, logout} {
-		AddressFlag(sub)
+		addressFlag(sub)
 	}
 	cmd.AddCommand(export, erase, logout)
 	RequireSubcommand(cmd)

@@ -29,8 +29,8 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// DefaultPath is the path of the pages if none is configured.
-const DefaultPath = "/connections"
+// defaultPath is the path of the pages if none is configured.
+const defaultPath = "/connections"
 
 // Handler has the pages where users connect their own accounts at third parties, for toolsets with `credential user`, and where they see and end
 // their connections. The pages need to know the user, {http.auth.user.id}: a handler before this one must authenticate browsers, with the same IDs of
@@ -75,7 +75,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger, h.forms, h.recently = ctx.Logger(), http.NewCrossOriginProtection(), renewedRecently
 	h.awaited = awaited{ctx: ctx, until: make(map[string]time.Time)}
 	if h.Path == "" {
-		h.Path = DefaultPath
+		h.Path = defaultPath
 	}
 	h.Path = strings.TrimRight(h.Path, "/")
 	if !strings.HasPrefix(h.Path, "/") || strings.ContainsAny(h.Path, "*{?#") {

@@ -19,8 +19,8 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// DefaultPath is the path of the console if none is configured.
-const DefaultPath = "/console"
+// defaultPath is the path of the console if none is configured.
+const defaultPath = "/console"
 
 // Handler serves the console: pages about the tools, calls, agents and reviews of its site, and the same
 // data as JSON for programs.
@@ -56,7 +56,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 // Provision finds the site of the console.
 func (c *Handler) Provision(ctx caddy.Context) error {
 	if c.Path == "" {
-		c.Path = DefaultPath
+		c.Path = defaultPath
 	}
 	if err := route.CheckPath(c.Path); err != nil {
 		return fmt.Errorf("path %q: %w", c.Path, err)

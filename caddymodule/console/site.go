@@ -36,7 +36,7 @@ func newSite(ctx caddy.Context, agents *app.App, path string) (s *siteOf, err er
 	s = &siteOf{app: agents, id: site.At(ctx), name: siteroutes.SiteName(ctx), logger: ctx.Logger(), base: strings.TrimRight(path, "/")}
 	s.home = s.base
 	if s.base == "" {
-		s.home, s.base = "/", DefaultPath
+		s.home, s.base = "/", defaultPath
 	}
 	s.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if s.all, err = site.Get[*guard.Guards](agents.Site); err != nil {

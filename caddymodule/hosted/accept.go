@@ -28,10 +28,10 @@ const (
 )
 
 var (
-	// ErrFromFile means that a file of the server has an agent with that name.
-	ErrFromFile = errors.New("a file of the server defines the agent")
-	// ErrNotLoaded means that the tools of the site are not known yet.
-	ErrNotLoaded = errors.New("the tools of the site are not loaded yet")
+	// errFromFile means that a file of the server has an agent with that name.
+	errFromFile = errors.New("a file of the server defines the agent")
+	// errNotLoaded means that the tools of the site are not known yet.
+	errNotLoaded = errors.New("the tools of the site are not loaded yet")
 )
 
 func init() { guard.RegisterPart(func() guard.Part { return new(acceptance) }) }
@@ -39,9 +39,9 @@ func init() { guard.RegisterPart(func() guard.Part { return new(acceptance) }) }
 // acceptance is the part of the handler oagent with the option accept.
 type acceptance struct {
 	// Accepts agent documents over HTTP. Default: all documents are from files.
-	Accept *AcceptConfig `json:"accept,omitempty"`
+	Accept *acceptConfig `json:"accept,omitempty"`
 
-	service *AcceptService // nil without Accept
+	service *acceptService // nil without Accept
 }
 
 // Options implements guard.Part.
@@ -66,7 +66,7 @@ func (p *acceptance) Provision(ctx caddy.Context, o *guard.Handler) error {
 	if err != nil {
 		return err
 	}
-	p.service = NewAcceptService(AcceptOptions{
+	p.service = newAcceptService(acceptOptions{
 		Config: p.Accept, Logger: ctx.Logger(), Realm: realmOf(ctx, a, o.Serve), OpenStore: a.OpenStore,
 		Set: func() *agentset.Set { return o.Loader.Current() }, Check: o.CheckAgent, Replace: o.Accept,
 	})
@@ -89,9 +89,9 @@ func (p *acceptance) Stop() {
 	}
 }
 
-// AcceptOptions are what an AcceptService needs of the oagent handler.
-type AcceptOptions struct {
-	Config *AcceptConfig
+// acceptOptions are what an acceptService needs of the oagent handler.
+type acceptOptions struct {
+	Config *acceptConfig
 	Logger *zap.Logger
 
 	// Realm returns the name that separates the documents of handlers that share a store. It is the same
@@ -107,9 +107,9 @@ type AcceptOptions struct {
 	Replace func([]*oagent.Agent)
 }
 
-// AcceptService accepts the documents of one oagent handler.
-type AcceptService struct {
-	options AcceptOptions
+// acceptService accepts the documents of one oagent handler.
+type acceptService struct {
+	options acceptOptions
 	policy  registry.Policy
 
 	running context.Context // ends with Stop
@@ -121,16 +121,16 @@ type AcceptService struct {
 	known  map[string]*oagent.Agent // by digest: the agents that were read last
 }
 
-// NewAcceptService returns an AcceptService.
-func NewAcceptService(options AcceptOptions) *AcceptService {
-	s := &AcceptService{options: options, policy: registry.Policy{Capabilities: options.Config.Capabilities, Identities: options.Config.Identities}}
+// newAcceptService returns an acceptService.
+func newAcceptService(options acceptOptions) *acceptService {
+	s := &acceptService{options: options, policy: registry.Policy{Capabilities: options.Config.Capabilities, Identities: options.Config.Identities}}
 	s.running, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
 // Start reads the documents, and then watches the store until Stop. If the store does not respond
 // soon, the documents are read later.
-func (s *AcceptService) Start() {
+func (s *acceptService) Start() {
 	first := make(chan struct{})
 	var once sync.Once
 	s.watch.Go(func() {
@@ -160,28 +160,28 @@ func (s *AcceptService) Start() {
 }
 
 // Stop ends watching the store.
-func (s *AcceptService) Stop() {
+func (s *acceptService) Stop() {
 	s.cancel()
 	s.watch.Wait()
 }
 
 // Permits reports whether the user may send and delete documents.
-func (s *AcceptService) Permits(user string) bool { return slices.Contains(s.options.Config.By, user) }
+func (s *acceptService) Permits(user string) bool { return slices.Contains(s.options.Config.By, user) }
 
 // Permit implements guard.Acceptor.
-func (s *AcceptService) Permit(a *oagent.Agent, names *agentset.Names) error {
+func (s *acceptService) Permit(a *oagent.Agent, names *agentset.Names) error {
 	return s.policy.Check(a, names)
 }
 
 // Put checks a document and accepts it. created reports whether the agent is new. The error is
-// ErrFromFile, ErrNotLoaded, or one of registry.Policy.Read or registry.Registry.Put.
-func (s *AcceptService) Put(ctx context.Context, c registry.Change) (entry registry.Entry, created bool, err error) {
+// errFromFile, errNotLoaded, or one of registry.Policy.Read or registry.Registry.Put.
+func (s *acceptService) Put(ctx context.Context, c registry.Change) (entry registry.Entry, created bool, err error) {
 	set := s.options.Set()
 	switch {
 	case s.isFromFile(set, c.Name):
-		return entry, false, ErrFromFile
+		return entry, false, errFromFile
 	case !set.Loaded:
-		return entry, false, ErrNotLoaded
+		return entry, false, errNotLoaded
 	}
 	a, err := s.policy.Read(c.Source, c.Name, set.Names)
 	if err != nil {
@@ -203,10 +203,10 @@ func (s *AcceptService) Put(ctx context.Context, c registry.Change) (entry regis
 	return entry, created, err
 }
 
-// Delete deletes an accepted document. The error is ErrFromFile, or one of registry.Registry.Delete.
-func (s *AcceptService) Delete(ctx context.Context, name, user string, condition registry.Condition) error {
+// Delete deletes an accepted document. The error is errFromFile, or one of registry.Registry.Delete.
+func (s *acceptService) Delete(ctx context.Context, name, user string, condition registry.Condition) error {
 	if s.isFromFile(s.options.Set(), name) {
-		return ErrFromFile
+		return errFromFile
 	}
 	r, err := s.registry(ctx)
 	if err == nil {
@@ -219,12 +219,12 @@ func (s *AcceptService) Delete(ctx context.Context, name, user string, condition
 	return err
 }
 
-func (s *AcceptService) isFromFile(set *agentset.Set, name string) bool {
+func (s *acceptService) isFromFile(set *agentset.Set, name string) bool {
 	return set.Agents[name] != nil && !set.Agents[name].Accepted
 }
 
 // registry opens the store at its first use.
-func (s *AcceptService) registry(ctx context.Context) (*registry.Registry, error) {
+func (s *acceptService) registry(ctx context.Context) (*registry.Registry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened != nil {
@@ -241,7 +241,7 @@ func (s *AcceptService) registry(ctx context.Context) (*registry.Registry, error
 }
 
 // refresh gives the current documents to the handler. If they cannot be read, the agents stay.
-func (s *AcceptService) refresh(ctx context.Context) error {
+func (s *acceptService) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	documents, err := s.opened.Documents(ctx)
@@ -266,9 +266,9 @@ func (s *AcceptService) refresh(ctx context.Context) error {
 	return nil
 }
 
-// AcceptConfig configures which agent documents are accepted over HTTP. Documents are sent by PUT to the
+// acceptConfig configures which agent documents are accepted over HTTP. Documents are sent by PUT to the
 // path below which they are served.
-type AcceptConfig struct {
+type acceptConfig struct {
 	// The path to which documents are sent. It must be that of serve. Default: that of serve.
 	Path string `json:"path,omitempty"`
 
@@ -287,7 +287,7 @@ type AcceptConfig struct {
 
 // Validate rejects an invalid configuration. serve is the path of the documents. known reports
 // whether an identity is configured.
-func (c *AcceptConfig) Validate(serve string, known func(identity string) bool) error {
+func (c *acceptConfig) Validate(serve string, known func(identity string) bool) error {
 	switch {
 	case serve == "":
 		return errors.New("accept needs the path of the documents: add serve, as in: serve /agents")
@@ -319,8 +319,8 @@ func (c *AcceptConfig) Validate(serve string, known func(identity string) bool) 
 //	}
 //
 // where all of them may be repeated.
-func unmarshalAccept(outer *directive.Block) (*AcceptConfig, error) {
-	c := new(AcceptConfig)
+func unmarshalAccept(outer *directive.Block) (*acceptConfig, error) {
+	c := new(acceptConfig)
 	if outer.NextArg() {
 		c.Path = outer.Val()
 	}

@@ -16,7 +16,7 @@ import (
 var documentTypes = []string{"", "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/json", "text/plain"}
 
 // Serve implements guard.Acceptor: it accepts or deletes an agent document (OpenAgentSpec v1, Server, rule 2).
-func (s *AcceptService) Serve(q *endpoints.Request) {
+func (s *acceptService) Serve(q *endpoints.Request) {
 	if !q.SameOrigin() {
 		return
 	}
@@ -61,7 +61,7 @@ func (s *AcceptService) Serve(q *endpoints.Request) {
 	q.W.WriteHeader(status)
 }
 
-// failChange responds with an error of the AcceptService.
+// failChange responds with an error of the acceptService.
 func failChange(q *endpoints.Request, err error) {
 	switch _, invalid := errors.AsType[oagent.LintErrors](err); {
 	case invalid:
@@ -74,9 +74,9 @@ func failChange(q *endpoints.Request, err error) {
 		q.UnknownAgent()
 	case errors.Is(err, registry.ErrFull):
 		q.Problem(http.StatusInsufficientStorage, "Too many agent documents", sentence(err))
-	case errors.Is(err, ErrFromFile):
+	case errors.Is(err, errFromFile):
 		q.Problem(http.StatusConflict, "Agent of a file", sentence(err)+" Use another name, or change the file.")
-	case errors.Is(err, ErrNotLoaded):
+	case errors.Is(err, errNotLoaded):
 		q.W.Header().Set("Retry-After", "2")
 		q.Problem(http.StatusServiceUnavailable, "Tools not loaded", sentence(err)+" Try again later.")
 	default:

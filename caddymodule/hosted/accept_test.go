@@ -48,17 +48,17 @@ func TestUnmarshalAccept(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for name, test := range map[string]struct {
-		config AcceptConfig
+		config acceptConfig
 		serve  string
 		want   string // of the error; "" if it is valid
 	}{
-		"valid":              {AcceptConfig{Path: "/agents/", By: []string{"alice"}, Capabilities: []string{"*"}, Identities: []string{"partner"}}, "/agents", ""},
-		"not served":         {AcceptConfig{By: []string{"alice"}}, "", "serve"},
-		"other path":         {AcceptConfig{Path: "/documents", By: []string{"alice"}}, "/agents", "/documents /agents"},
-		"for no user":        {AcceptConfig{}, "/agents", "users"},
-		"for the empty user": {AcceptConfig{By: []string{""}}, "/agents", "users"},
-		"invalid pattern":    {AcceptConfig{By: []string{"alice"}, Capabilities: []string{"a*b"}}, "/agents", "capabilities"},
-		"unknown identity":   {AcceptConfig{By: []string{"alice"}, Identities: []string{"admin"}}, "/agents", "identities admin"},
+		"valid":              {acceptConfig{Path: "/agents/", By: []string{"alice"}, Capabilities: []string{"*"}, Identities: []string{"partner"}}, "/agents", ""},
+		"not served":         {acceptConfig{By: []string{"alice"}}, "", "serve"},
+		"other path":         {acceptConfig{Path: "/documents", By: []string{"alice"}}, "/agents", "/documents /agents"},
+		"for no user":        {acceptConfig{}, "/agents", "users"},
+		"for the empty user": {acceptConfig{By: []string{""}}, "/agents", "users"},
+		"invalid pattern":    {acceptConfig{By: []string{"alice"}, Capabilities: []string{"a*b"}}, "/agents", "capabilities"},
+		"unknown identity":   {acceptConfig{By: []string{"alice"}, Identities: []string{"admin"}}, "/agents", "identities admin"},
 	} {
 		err := test.config.Validate(test.serve, func(identity string) bool { return identity == "partner" })
 		if (err == nil) != (test.want == "") || err != nil && !testkit.ContainsAll(err.Error(), test.want) {
@@ -78,15 +78,15 @@ type handler struct {
 	replaced chan string // descriptions of the accepted agents
 }
 
-func newService(t *testing.T, h *handler, open func(context.Context) (store.Store, error)) *AcceptService {
+func newService(t *testing.T, h *handler, open func(context.Context) (store.Store, error)) *acceptService {
 	t.Helper()
 	set, err := agentset.New(h.files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.replaced = make(chan string, 100)
-	return NewAcceptService(AcceptOptions{
-		Config: &AcceptConfig{By: []string{"alice"}}, Logger: zap.NewNop(), Realm: func() string { return "a.example" }, OpenStore: open,
+	return newAcceptService(acceptOptions{
+		Config: &acceptConfig{By: []string{"alice"}}, Logger: zap.NewNop(), Realm: func() string { return "a.example" }, OpenStore: open,
 		Set: func() *agentset.Set { return set },
 		Check: func(a *oagent.Agent, _ *agentset.Set) error {
 			if a.Description == "unsupported" {
@@ -148,7 +148,7 @@ func TestService(t *testing.T) {
 		agent, source string
 		want          error // nil for any
 	}{
-		"from a file": {"own", document("own", "one"), ErrFromFile},
+		"from a file": {"own", document("own", "one"), errFromFile},
 		"unsupported": {"mine", document("mine", "unsupported"), nil},
 		"invalid":     {"mine", "kind: [", nil},
 		"other name":  {"mine", document("yours", "one"), nil},
@@ -157,7 +157,7 @@ func TestService(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := s.Delete(t.Context(), "own", "alice", registry.Condition{}); !errors.Is(err, ErrFromFile) {
+	if err := s.Delete(t.Context(), "own", "alice", registry.Condition{}); !errors.Is(err, errFromFile) {
 		t.Errorf("delete the agent of a file: %v", err)
 	}
 	if !s.Permits("alice") || s.Permits("bob") || s.Permits("") {

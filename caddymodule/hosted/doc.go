@@ -17,9 +17,9 @@
 // Calls of tools and agents are in the log of recent calls with the agent's name: those of tools by their
 // route.Caller, and those of agents by logAgentCall.
 //
-// Agents come from files, from users and from other servers: an AcceptService checks documents that users send and
+// Agents come from files, from users and from other servers: an acceptService checks documents that users send and
 // keeps them in the store, and gives the agents to the handler on every node (accept.go).
-// RemoteServers are the servers whose agents may be capabilities (servers.go).
+// remoteServers are the servers whose agents may be capabilities (servers.go).
 //
 // The oagent handler does not know this package, which implements its interfaces Part, Host and Acceptor.
 package hosted

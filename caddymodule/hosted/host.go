@@ -43,7 +43,7 @@ type Options struct {
 	Chain   *siteroutes.CallChain // that tool calls pass
 	Logger  *zap.Logger
 
-	Model      *Models
+	Model      *models
 	Remote     *remote.Client            // nil if no agents of other servers may be called
 	Guardrails *agentset.GuardrailCaller // calls the tools of guardrails
 

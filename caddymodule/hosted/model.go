@@ -33,20 +33,20 @@ type Model struct {
 	Inspectors []json.RawMessage `json:"inspectors,omitempty" caddy:"namespace=agents.inspectors inline_key=inspector"`
 }
 
-// Models are the models of the agents of a handler.
-type Models struct {
+// models are the models of the agents of a handler.
+type models struct {
 	byAgent map[string]model.Model
 	others  model.Model // of all other agents; nil if there is none
 }
 
 // loadModels loads the models of a configuration.
-func loadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, error) {
+func loadModels(ctx caddy.Context, config []*Model, prices []Price) (*models, error) {
 	table, err := priceTable(prices)
 	if err != nil {
 		return nil, err
 	}
 	warned := new(sync.Map)
-	m := &Models{byAgent: make(map[string]model.Model)}
+	m := &models{byAgent: make(map[string]model.Model)}
 	for _, c := range config {
 		loaded, err := ctx.LoadModule(c, "ProviderRaw")
 		if err != nil {
@@ -83,7 +83,7 @@ func loadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, er
 }
 
 // checkNames returns an error if a model or limits are for an agent that does not exist.
-func (m *Models) checkNames(limits map[string]*Limits, known []string) error {
+func (m *models) checkNames(limits map[string]*Limits, known []string) error {
 	return errors.Join(checkNames("model", maps.Keys(m.byAgent), known), checkNames("limits", maps.Keys(limits), known))
 }
 
@@ -101,7 +101,7 @@ func checkNames(option string, names iter.Seq[string], known []string) error {
 }
 
 // Of returns the model of an agent.
-func (m *Models) Of(agent *oagent.Agent) (model.Model, error) {
+func (m *models) Of(agent *oagent.Agent) (model.Model, error) {
 	if own := m.byAgent[agent.Name]; own != nil {
 		return own, nil
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
-// Namespace is the namespace of inspectors, and InlineKey the member with the name of the module.
+// Namespace is the namespace of inspectors, and inlineKey the member with the name of the module.
 const (
 	Namespace = "agents.inspectors"
-	InlineKey = "inspector"
+	inlineKey = "inspector"
 )
 
 // Read parses the subdirective inspect at the current token of b and adds the inspector. Syntax:
@@ -27,7 +27,7 @@ const (
 // where the rest depends on the module agents.inspectors.<module>. In a toolset, the phases of inspectors are arguments, result, error,
 // resources, prompts and list. In a model of hosted agents, they are request and response.
 func Read(b *directive.Block, to *[]json.RawMessage) error {
-	raw, err := b.Guest(Namespace, InlineKey)
+	raw, err := b.Guest(Namespace, inlineKey)
 	if err != nil {
 		return err
 	}

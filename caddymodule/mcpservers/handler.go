@@ -111,7 +111,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if c.ReadHeaders(r.Header); c.Progress || tools.ListenerFromContext(r.Context()) != nil {
 		c.Notify = answer.notify
 	}
-	result, err := toolset.MCPServer.(*Server).Call(r.Context(), c)
+	result, err := toolset.MCPServer.(*server).Call(r.Context(), c)
 	if err != nil {
 		if r.Context().Err() != nil {
 			return caddyhttp.Error(http.StatusGatewayTimeout, err)

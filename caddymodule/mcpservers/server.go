@@ -22,7 +22,7 @@ import (
 
 // A Server is the MCP server of a toolset. It is a source.Source of the OpenAPI document that is made of the server's
 // tools.
-type Server struct {
+type server struct {
 	*client.Server
 	name        string // of the toolset
 	location    string
@@ -40,12 +40,12 @@ func (c *Config) Open(name string, logger *zap.Logger) (app.OpenMCPServer, error
 	if err != nil {
 		return nil, fmt.Errorf("mcp_server: %w", err)
 	}
-	return &Server{Server: client.New(o, logger.With(zap.String("toolset", name))), name: name, location: o.Location(), config: c}, nil
+	return &server{Server: client.New(o, logger.With(zap.String("toolset", name))), name: name, location: o.Location(), config: c}, nil
 }
 
 // Use sets what the server needs of a configuration: the logger, the transport, and the credentials for listing tools.
 // Credentials of users are not used for that.
-func (s *Server) Use(ctx caddy.Context, credentials credential.Set, logger *zap.Logger) error {
+func (s *server) Use(ctx caddy.Context, credentials credential.Set, logger *zap.Logger) error {
 	c := s.config
 	s.report(c, len(credentials) > 0 || len(c.Header) > 0, logger.With(zap.String("toolset", s.name), zap.String("server", s.location)))
 	if credentials.IsPersonal() || credentials.ForCaller() {
@@ -73,7 +73,7 @@ func (s *Server) Use(ctx caddy.Context, credentials credential.Set, logger *zap.
 }
 
 // report logs which server is used, and a warning if secrets pass over the network in plain text.
-func (s *Server) report(c *Config, haveSecrets bool, logger *zap.Logger) {
+func (s *server) report(c *Config, haveSecrets bool, logger *zap.Logger) {
 	if len(c.Command) > 0 {
 		logger.Info("the toolset starts an MCP server as a process, with the rights of the gateway")
 		return
@@ -93,7 +93,7 @@ func (t caddyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // header returns the credentials for listing tools.
-func (s *Server) header(ctx context.Context) (http.Header, error) {
+func (s *server) header(ctx context.Context) (http.Header, error) {
 	set := s.credentials.Load()
 	if set == nil || len(*set) == 0 {
 		return nil, nil
@@ -108,10 +108,10 @@ func (s *Server) header(ctx context.Context) (http.Header, error) {
 }
 
 // Location implements source.Source.
-func (s *Server) Location() string { return s.location }
+func (s *server) Location() string { return s.location }
 
 // Fetch implements source.Source: it lists the tools.
-func (s *Server) Fetch(ctx context.Context, previous *source.Snapshot) (*source.Snapshot, bool, error) {
+func (s *server) Fetch(ctx context.Context, previous *source.Snapshot) (*source.Snapshot, bool, error) {
 	header, err := s.header(ctx)
 	if err != nil {
 		return nil, false, err
@@ -128,7 +128,7 @@ func (s *Server) Fetch(ctx context.Context, previous *source.Snapshot) (*source.
 const changeDelay = 500 * time.Millisecond
 
 // Watch calls changed soon after the server has reported that its tools have changed, until Unwatch.
-func (s *Server) Watch(changed func()) {
+func (s *server) Watch(changed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stop != nil {
@@ -146,7 +146,7 @@ func (s *Server) Watch(changed func()) {
 }
 
 // Unwatch ends Watch and closes all connections to the server.
-func (s *Server) Unwatch() {
+func (s *server) Unwatch() {
 	s.mu.Lock()
 	stop, done := s.stop, s.done
 	s.stop = nil

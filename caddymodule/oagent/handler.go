@@ -34,8 +34,8 @@ func init() {
 
 // Defaults of the oagent handler.
 const (
-	DefaultMaxInput  = 1 << 20 // bytes of a plain request's body
-	DefaultMaxOutput = 1 << 20 // bytes of a response that is recorded or checked
+	defaultMaxInput  = 1 << 20 // bytes of a plain request's body
+	defaultMaxOutput = 1 << 20 // bytes of a response that is recorded or checked
 )
 
 // Handler decides for every request to the API whether the governing agent may make it now,
@@ -78,7 +78,7 @@ type Handler struct {
 	Engagement string `json:"engagement,omitempty"`
 
 	// The credentials for each static_identity in the documents, by name. Default: none.
-	Identities map[string]*StaticIdentity `json:"identities,omitempty"`
+	Identities map[string]*staticIdentity `json:"identities,omitempty"`
 
 	// Headers of the caller, and of handlers before this one, that a request carries although it does not have
 	// the caller's credentials. Only parameters of the operation and headers that describe the message pass
@@ -141,7 +141,7 @@ type Handler struct {
 
 	// How the original arguments of reviews that inspectors require are encrypted, and who may read them. Required if an inspector of a
 	// toolset has the action review. Default: none.
-	Originals *Originals `json:"originals,omitempty"`
+	Originals *originals `json:"originals,omitempty"`
 
 	// The modules that send notices about pending reviews and runs. Default: none; reviewers list their
 	// reviews themselves.
@@ -240,8 +240,8 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 }
 
 func (o *Handler) setDefaults() {
-	o.MaxInput = cmp.Or(o.MaxInput, DefaultMaxInput)
-	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
+	o.MaxInput = cmp.Or(o.MaxInput, defaultMaxInput)
+	o.MaxOutput = cmp.Or(o.MaxOutput, defaultMaxOutput)
 	o.MaxRecorded = cmp.Or(o.MaxRecorded, oagent.DefaultMaxPayload)
 	o.Exposes = cmp.Or(o.Exposes, exposesHeader)
 	o.Undeclared = cmp.Or(o.Undeclared, undeclaredRefuse)
@@ -342,7 +342,7 @@ func (o *Handler) checkEndpointPaths() error {
 					other.name, other.path, p.name, p.path)
 			}
 		}
-		err := eachPart(o, func(part PathServer) error {
+		err := eachPart(o, func(part pathServer) error {
 			option, served := part.ServedPaths()
 			for _, path := range served {
 				if (endpointPath{option, path}).isIn(p) {

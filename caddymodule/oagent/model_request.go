@@ -14,8 +14,8 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// Chat applies guardrails to requests to a model API. Package chat implements it.
-type Chat interface {
+// chat applies guardrails to requests to a model API. Package chat implements it.
+type chat interface {
 	// IsFor reports whether a request is for a model API.
 	IsFor(r *http.Request) bool
 	// Serve passes the request on if the guardrails allow it. Refusal is the reason to refuse it without calling a guardrail; nil if

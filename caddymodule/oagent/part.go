@@ -21,7 +21,7 @@ import (
 // Part is a part of the handler with options of its own: agents that this server runs, or guardrails on model traffic. Its
 // package calls RegisterPart, so that a build without the package does not link what the options need.
 //
-// A part may also be a caddy.Validator, caddy.CleanerUpper, site.Starter, site.Stopper and PathServer.
+// A part may also be a caddy.Validator, caddy.CleanerUpper, site.Starter, site.Stopper and pathServer.
 type Part interface {
 	directive.Part
 
@@ -30,8 +30,8 @@ type Part interface {
 	Provision(ctx caddy.Context, o *Handler) error
 }
 
-// PathServer is a Part that responds to requests to paths of the site, and not only below those of the handler.
-type PathServer interface {
+// pathServer is a Part that responds to requests to paths of the site, and not only below those of the handler.
+type pathServer interface {
 	// ServedPaths returns the name of the option, and the paths.
 	ServedPaths() (option string, paths []string)
 }
@@ -45,8 +45,8 @@ type Shared struct {
 	// Set by parts.
 
 	Host     Host     // nil if no agent is hosted
-	Acceptor Acceptor // nil if no documents are accepted
-	Chat     Chat     // nil without guardrails on model traffic
+	Acceptor acceptor // nil if no documents are accepted
+	Chat     chat     // nil without guardrails on model traffic
 
 	// Set after the parts are provisioned.
 
@@ -72,8 +72,8 @@ type Host interface {
 	ServeTool(w http.ResponseWriter, r *http.Request, call *route.AgentCall) bool
 }
 
-// Acceptor accepts agent documents over HTTP. Package hosted implements it.
-type Acceptor interface {
+// acceptor accepts agent documents over HTTP. Package hosted implements it.
+type acceptor interface {
 	// Permit returns an error if an accepted agent uses something that is not in the allow-list.
 	Permit(a *oagent.Agent, names *agentset.Names) error
 	// Serve responds to an authenticated request that changes a document.

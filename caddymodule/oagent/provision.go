@@ -151,8 +151,8 @@ func (o *Handler) provisionNotices(ctx caddy.Context) error {
 	return nil
 }
 
-// StaticIdentity is a set of credentials that a document's static_identity names.
-type StaticIdentity struct {
+// staticIdentity is a set of credentials that a document's static_identity names.
+type staticIdentity struct {
 	// The credentials to send to the API. Default: none; at least one is required.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 }
@@ -197,7 +197,7 @@ func (o *Handler) currentIdentity(ctx context.Context, name string) (*security.S
 	return credentials.Current(ctx)
 }
 
-// StaticIdentity returns a function that adds the credentials of a static_identity to a request.
+// staticIdentity returns a function that adds the credentials of a static_identity to a request.
 func (o *Handler) StaticIdentity(name string) func(*http.Request) error {
 	return func(r *http.Request) error {
 		with, err := o.currentIdentity(r.Context(), name)

@@ -16,7 +16,7 @@ import (
 // benchOCP returns a handler without the app around it.
 func benchOCP(tb testing.TB, change func(*Handler)) *Handler {
 	tb.Helper()
-	h := &Handler{Forward: forwardHeaders, MaxEnhanced: DefaultMaxEnhanced, metrics: processMetrics, logger: zap.NewNop()}
+	h := &Handler{Forward: forwardHeaders, MaxEnhanced: defaultMaxEnhanced, metrics: processMetrics, logger: zap.NewNop()}
 	if change != nil {
 		change(h)
 	}

@@ -28,8 +28,8 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// DefaultMaxEnhanced is the default limit of a response that gets further properties.
-const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
+// defaultMaxEnhanced is the default limit of a response that gets further properties.
+const defaultMaxEnhanced = 1 << 20 // bytes, decompressed
 
 // Handler adds context support to the API after it (Open Context Protocol 1.0, Level 2). It
 // reads the OCP headers of requests, forwards the valid ones, and adds context to the
@@ -171,7 +171,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	h.Forward = cmp.Or(h.Forward, forwardHeaders)
-	h.MaxEnhanced = cmp.Or(h.MaxEnhanced, DefaultMaxEnhanced)
+	h.MaxEnhanced = cmp.Or(h.MaxEnhanced, defaultMaxEnhanced)
 	h.readOptions = ocp.ReadOptions{Strict: h.Strict}
 	if h.Toolset != "" || h.Document != nil {
 		agents, err := app.Of(ctx)

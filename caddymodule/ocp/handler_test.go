@@ -253,9 +253,9 @@ func TestExchange(t *testing.T) {
 		}, `[{"by":"a"}]`, 200, nil},
 		"copied past the limit": {func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", "application/json")
-			_, err := io.Copy(w, strings.NewReader(`"`+strings.Repeat("x", DefaultMaxEnhanced)+`"`))
+			_, err := io.Copy(w, strings.NewReader(`"`+strings.Repeat("x", defaultMaxEnhanced)+`"`))
 			return err
-		}, `"` + strings.Repeat("x", DefaultMaxEnhanced) + `"`, 200, nil},
+		}, `"` + strings.Repeat("x", defaultMaxEnhanced) + `"`, 200, nil},
 		"early hints": {func(w http.ResponseWriter, _ *http.Request) error {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.Header().Set("Content-Type", "text/plain")

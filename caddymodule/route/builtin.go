@@ -12,8 +12,8 @@ import (
 //go:embed builtin.yaml
 var document string
 
-// BuiltinCursor is the argument of next_page.
-const BuiltinCursor = "cursor"
+// builtinCursor is the argument of next_page.
+const builtinCursor = "cursor"
 
 // plain and prefixed are the built-in tools by kind. They are built at their first use.
 var (

@@ -73,7 +73,7 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset, d.inspectors = t.Limits, t.Credentials, t.ForwardHeaders, t.Name, t.Inspect
-	d.asOperator = UsesCredentials(t, d.endpoint.signs)
+	d.asOperator = usesCredentials(t, d.endpoint.signs)
 	if d.endpoint.signs {
 		d.forwardHeaders = PassedHeaders(t, true)
 	}

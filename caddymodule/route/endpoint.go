@@ -34,7 +34,7 @@ type Endpoint struct {
 	Logger   *zap.Logger
 	App      *app.App
 	Parts    *Parts
-	Listings *Listings
+	Listings *listings
 	SiteName string               // see siteroutes.SiteName
 	Routes   *siteroutes.Endpoint // the endpoint among the handlers of its server; nil if clients cannot reach it
 	calls    keptcall.Source
@@ -87,7 +87,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 		Served: e.served, Agent: func() string { return e.agent.name },
 	}
 	if protocol == "mcp" {
-		e.Routes.Below = MCPPaths[:]
+		e.Routes.Below = mcpPaths[:]
 	}
 	if err := e.Routes.Check(ctx, e.App); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (e *Endpoint) scopes() (scopes []string) {
 // addServed registers a toolset that the endpoint serves.
 func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
 	e.App.AddServed(e.agent.site, t)
-	if UsesCredentials(t, e.signs) {
+	if usesCredentials(t, e.signs) {
 		siteroutes.WarnIfDropped(ctx, e.Protocol, PassedHeaders(t, e.signs), e.Logger.With(zap.String("toolset", t.Name)))
 	}
 }
@@ -145,7 +145,7 @@ func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
 // PassedHeaders returns the canonical names of the caller's headers that pass beside credentials of the gateway, besides safe
 // ones. Beside a signature alone, these include the credentials of the caller, which other APIs of the site may need.
 func PassedHeaders(t *app.Toolset, signs bool) []string {
-	if !signs || UsesCredentials(t, false) {
+	if !signs || usesCredentials(t, false) {
 		return t.ForwardHeaders
 	}
 	names := append(slices.Clone(t.ForwardHeaders), "Authorization", "Cookie")
@@ -219,8 +219,8 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 	if len(references) == 0 {
 		return nil
 	}
-	if len(references) >= MaxToolsets {
-		return fmt.Errorf("%s %s has %d toolsets; an endpoint can have %d at most", e.Protocol, e.Path, len(references)+1, MaxToolsets)
+	if len(references) >= maxToolsets {
+		return fmt.Errorf("%s %s has %d toolsets; an endpoint can have %d at most", e.Protocol, e.Path, len(references)+1, maxToolsets)
 	}
 	parts := slices.Clone(e.Parts.All)
 	for _, reference := range references {

@@ -186,10 +186,10 @@ func OwnerOf(r *http.Request) share.Owner {
 	return share.OwnerOf(AuthenticatedUser(r), ClientAddress(r))
 }
 
-// UsesCredentials reports whether calls of a toolset carry credentials of the gateway, and not those of the caller: the toolset has
+// usesCredentials reports whether calls of a toolset carry credentials of the gateway, and not those of the caller: the toolset has
 // some, or the gateway itself is the client of an MCP server. Signs says that a handler after the endpoint signs requests. Whatever
 // depends on this asks here.
-func UsesCredentials(t *app.Toolset, signs bool) bool {
+func usesCredentials(t *app.Toolset, signs bool) bool {
 	return signs || len(t.Credentials) > 0 || t.HasMCPServer
 }
 
@@ -262,16 +262,16 @@ func MarkToolEndpoint(r *http.Request) {
 
 // IsMCPPath reports whether the MCP endpoint responds at this path below its own.
 func IsMCPPath(rest string) bool {
-	return slices.Contains(MCPPaths[:], rest)
+	return slices.Contains(mcpPaths[:], rest)
 }
 
-// MCPPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
+// mcpPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
 // path is the endpoint's own.
-var MCPPaths = [...]string{"", "/", "/sse", "/message"}
+var mcpPaths = [...]string{"", "/", "/sse", "/message"}
 
 // current returns the current tools of the parts with the built-in tools, as the client of the request
 // chooses. It returns nil if no document is loaded.
-func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tools.Toolset {
+func (l *listings) current(r *http.Request, next caddyhttp.Handler) *tools.Toolset {
 	l.parts.awaitAgents(r.Context())
 	base := l.parts.served(func(t *app.Toolset) *tools.Toolset { return CurrentTools(t, r, next) })
 	if base == nil {
@@ -319,7 +319,7 @@ func (p *Parts) served(current func(*app.Toolset) *tools.Toolset) *tools.Toolset
 		}
 		return p.whole.agent.limit(p.whole.Toolset, toolset)
 	}
-	var parts [MaxToolsets]*tools.Toolset
+	var parts [maxToolsets]*tools.Toolset
 	for i, part := range p.All {
 		parts[i] = part.agent.limit(part.Toolset, current(part.Toolset))
 	}

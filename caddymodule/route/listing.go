@@ -18,9 +18,9 @@ import (
 	"github.com/fairwayhq/fairway/tools/build"
 )
 
-// Listings decides what an endpoint lists, and caches the listing of its current toolset. An endpoint
+// listings decides what an endpoint lists, and caches the listing of its current toolset. An endpoint
 // that searches lists built-in tools that find and call all others, and the pinned tools.
-type Listings struct {
+type listings struct {
 	parts  *Parts
 	logger *zap.Logger
 	ruled  bool // a toolset has a rule that decides which tools a user may call
@@ -40,8 +40,8 @@ type Listings struct {
 }
 
 // newListings returns listings of all tools of the parts.
-func newListings(parts *Parts, logger *zap.Logger) *Listings {
-	return &Listings{parts: parts, logger: logger, ruled: parts.haveRules()}
+func newListings(parts *Parts, logger *zap.Logger) *listings {
+	return &listings{parts: parts, logger: logger, ruled: parts.haveRules()}
 }
 
 // listing is a toolset with the built-in tools of an endpoint. Toolsets with the same pointer have
@@ -65,7 +65,7 @@ func searchTools(base *tools.Toolset) []tools.Builtin {
 
 // SetSearch lets the endpoint search. Mode and pins are the options of the endpoint. If they are
 // not set, the toolset's options apply.
-func (l *Listings) SetSearch(mode app.SearchMode, pins []string) error {
+func (l *listings) SetSearch(mode app.SearchMode, pins []string) error {
 	options := l.parts.whole.Toolset
 	l.searchable, l.mode, l.pinned = true, cmp.Or(mode, options.Search, app.SearchAuto), pins
 	if len(pins) == 0 {
@@ -82,7 +82,7 @@ func (l *Listings) SetSearch(mode app.SearchMode, pins []string) error {
 
 // pins returns the names of the pinned tools. The options of several toolsets pin tools by the names that
 // these have in their own toolset.
-func (l *Listings) pins(base *tools.Toolset) []string {
+func (l *listings) pins(base *tools.Toolset) []string {
 	if len(l.pinned) > 0 || len(l.parts.All) == 1 {
 		return l.pinned
 	}
@@ -100,7 +100,7 @@ func (l *Listings) pins(base *tools.Toolset) []string {
 }
 
 // build returns the listing of a toolset and caches it.
-func (l *Listings) build(base *tools.Toolset) *listing {
+func (l *listings) build(base *tools.Toolset) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if latest := l.latest.Load(); latest != nil && latest.base == base {
@@ -112,7 +112,7 @@ func (l *Listings) build(base *tools.Toolset) *listing {
 }
 
 // make returns the listing of a toolset.
-func (l *Listings) make(base *tools.Toolset) *listing {
+func (l *listings) make(base *tools.Toolset) *listing {
 	built := &listing{base: base, whole: base}
 	var paging []tools.Builtin
 	if l.parts.cuts(base) {
@@ -127,7 +127,7 @@ func (l *Listings) make(base *tools.Toolset) *listing {
 }
 
 // searches reports whether the endpoint searches unless a client chooses otherwise.
-func (l *Listings) searches(base *tools.Toolset) bool {
+func (l *listings) searches(base *tools.Toolset) bool {
 	_, narrowed := base.Whole() // a rule may hide a pinned tool from some users
 	if l.parts.All[0].agent.name == "" && !narrowed {
 		if err := app.CheckPins(l.pins(base), base); err != nil {

@@ -87,7 +87,7 @@ func (p *pager) addNote(response *tools.Result, part string) {
 
 // nextPage runs next_page.
 func (p *pager) nextPage(ctx context.Context, call *tools.Call) (*tools.Result, error) {
-	cursor, _ := call.Arguments()[BuiltinCursor].(string)
+	cursor, _ := call.Arguments()[builtinCursor].(string)
 	var page result.Page
 	owner, err := p.owner(ctx)
 	response := new(tools.Result)

@@ -18,8 +18,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/search"
 )
 
-// MaxToolsets is the number of toolsets that one endpoint can serve.
-const MaxToolsets = 32
+// maxToolsets is the number of toolsets that one endpoint can serve.
+const maxToolsets = 32
 
 // Part is one toolset of an endpoint. A call has the limits and credentials of its toolset, and is
 // counted and logged under its name.
@@ -30,7 +30,7 @@ type Part struct {
 	maxTokens int              // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
 	signed    bool      // a handler after the endpoint signs requests
-	listings  *Listings // of this toolset alone
+	listings  *listings // of this toolset alone
 	polled    pollTools
 	scopes    atomic.Pointer[neededScopes]
 	agentWait time.Duration // how long a call that its client can repeat waits for an agent; 0 unless the tools are agents
@@ -100,8 +100,8 @@ func (p *Parts) ServerName() string {
 // UseCredentials reports whether the calls of any toolset carry credentials of the gateway.
 func (p *Parts) UseCredentials() bool { return slices.ContainsFunc(p.All, (*Part).UsesCredentials) }
 
-// UsesCredentials reports whether the calls of the toolset carry credentials of the gateway.
-func (p *Part) UsesCredentials() bool { return UsesCredentials(p.Toolset, p.signed) }
+// usesCredentials reports whether the calls of the toolset carry credentials of the gateway.
+func (p *Part) UsesCredentials() bool { return usesCredentials(p.Toolset, p.signed) }
 
 // commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are
 // off.

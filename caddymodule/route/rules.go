@@ -119,7 +119,7 @@ func keyOf(user *identity.User) userKey {
 }
 
 // listing returns the listing of the tools of base that the user may call.
-func (u *userListings) listing(l *Listings, base *tools.Toolset, user *identity.User) *listing {
+func (u *userListings) listing(l *listings, base *tools.Toolset, user *identity.User) *listing {
 	key := keyOf(user)
 	if found := u.known(base, key); found != nil {
 		return found

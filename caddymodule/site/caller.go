@@ -22,12 +22,12 @@ type Caller struct {
 	owner   share.Owner
 	aud     []string
 
-	login   Sessions // has issued the access token, and no other server knows it; nil if an identity provider has
+	login   sessions // has issued the access token, and no other server knows it; nil if an identity provider has
 	session string   // of the login; "" if it has none
 }
 
-// Sessions has the tokens that identity providers gave for the sessions of a login. It is part of Login.
-type Sessions interface {
+// sessions has the tokens that identity providers gave for the sessions of a login. It is part of Login.
+type sessions interface {
 	// ProviderToken returns the access token, or the ID token, that the identity provider gave for a session (oauth.Token.Session), and when it expires:
 	// zero if that is unknown. It is refreshed if it expires soon. The error is an *oauth.Error: InvalidToken if the user has to log in again, or
 	// Unavailable.
@@ -42,7 +42,7 @@ func NewCaller(token, user string, expires time.Time, audience []string) *Caller
 
 // NewSessionCaller returns a caller whose access token the site's own login has issued. Credentials exchange the tokens that
 // the identity provider gave for the session instead. Expires is when the access token expires.
-func NewSessionCaller(login Sessions, session, user string, expires time.Time) *Caller {
+func NewSessionCaller(login sessions, session, user string, expires time.Time) *Caller {
 	return &Caller{login: login, session: session, expires: expires, owner: share.OwnerOf(user, "")}
 }
 

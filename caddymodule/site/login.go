@@ -21,7 +21,7 @@ type Login interface {
 	// Issues reports whether the login itself has issued the verified tokens of the site. If not, they are those of the identity provider.
 	Issues() bool
 
-	Sessions
+	sessions
 }
 
 // Tokens verifies access tokens (package oauth/verify). Its errors are *oauth.Error.

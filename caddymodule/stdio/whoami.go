@@ -49,8 +49,8 @@ access token (whoami).
 	})
 }
 
-// ExitCodeRefused is the exit status of `caddy agents whoami` if no endpoint accepts the token.
-const ExitCodeRefused = 4
+// exitCodeRefused is the exit status of `caddy agents whoami` if no endpoint accepts the token.
+const exitCodeRefused = 4
 
 func whoamiCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -84,7 +84,7 @@ The exit status is 4 if no endpoint accepts the token, and 1 for other failures.
 			err = found.write(cmd.OutOrStdout(), flags.Bool("json"))
 		}
 		if err == nil && !found.Accepted {
-			return &commands.ExitError{Status: ExitCodeRefused, Err: errors.New("no endpoint of the configuration accepts the token")}
+			return &commands.ExitError{Status: exitCodeRefused, Err: errors.New("no endpoint of the configuration accepts the token")}
 		}
 		return err
 	})

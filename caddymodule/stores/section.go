@@ -35,7 +35,7 @@ type Section struct {
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=agents.stores inline_key=module"`
 
 	*Handle `json:"-"`
-	Users   Users `json:"-"`
+	Users   users `json:"-"`
 
 	module StoreModule
 	logger *zap.Logger

@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// UserData is implemented by what keeps data about users in the store.
-type UserData interface {
+// userData is implemented by what keeps data about users in the store.
+type userData interface {
 	// Export returns the data about a user in a form for JSON, without secrets.
 	Export(ctx context.Context, st store.Store, user string) (any, error)
 
@@ -19,40 +19,40 @@ type UserData interface {
 	Erase(ctx context.Context, st store.Store, user string) (int, error)
 }
 
-// LoginData is implemented by UserData that have the sessions of users.
-type LoginData interface {
+// loginData is implemented by userData that have the sessions of users.
+type loginData interface {
 	// LogOut ends the sessions of a user, and returns their number.
 	LogOut(ctx context.Context, st store.Store, user string) (int, error)
 }
 
-// Users finds the data about users in the store.
-type Users struct {
+// users finds the data about users in the store.
+type users struct {
 	open func(context.Context) (store.Store, error)
 
 	mu   sync.Mutex
-	data map[string]UserData
+	data map[string]userData
 }
 
 // Add adds data about users. The name is that of its member in an export. Data that is added again under the same name replaces
 // the earlier one.
-func (u *Users) Add(name string, data UserData) {
+func (u *users) Add(name string, data userData) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.data == nil {
-		u.data = make(map[string]UserData)
+		u.data = make(map[string]userData)
 	}
 	u.data[name] = data
 }
 
 // all returns the data of all handlers and sections.
-func (u *Users) all() map[string]UserData {
+func (u *users) all() map[string]userData {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return maps.Clone(u.data)
 }
 
 // Export returns everything about a user, by the name of the data.
-func (u *Users) Export(ctx context.Context, user string) (map[string]any, error) {
+func (u *users) Export(ctx context.Context, user string) (map[string]any, error) {
 	st, err := u.open(ctx)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (u *Users) Export(ctx context.Context, user string) (map[string]any, error)
 
 // Erase deletes everything about a user except the audit archive, and returns the number of records by the name of the data.
 // If it fails, some data may be deleted; the caller can repeat it.
-func (u *Users) Erase(ctx context.Context, user string) (map[string]int, error) {
+func (u *users) Erase(ctx context.Context, user string) (map[string]int, error) {
 	st, err := u.open(ctx)
 	if err != nil {
 		return nil, err
@@ -83,14 +83,14 @@ func (u *Users) Erase(ctx context.Context, user string) (map[string]int, error) 
 }
 
 // LogOut ends the sessions of a user, and returns the number of them by the name of the data.
-func (u *Users) LogOut(ctx context.Context, user string) (map[string]int, error) {
+func (u *users) LogOut(ctx context.Context, user string) (map[string]int, error) {
 	st, err := u.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	counts := make(map[string]int)
 	for name, data := range u.all() {
-		if sessions, ok := data.(LoginData); !ok {
+		if sessions, ok := data.(loginData); !ok {
 			continue
 		} else if counts[name], err = sessions.LogOut(ctx, st, user); err != nil {
 			return counts, fmt.Errorf("%s: %w", name, err)

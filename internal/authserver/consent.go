@@ -122,7 +122,7 @@ func (s *Server) complete(r *http.Request, asked *request, query url.Values) (*U
 	switch {
 	case errors.Is(err, ErrRefused):
 		return nil, nil, fail(codeDenied, "The identity provider did not accept the login.")
-	case errors.Is(err, ErrNoGroups):
+	case errors.Is(err, errNoGroups):
 		s.options.Report("a user cannot log in", err)
 		return nil, nil, fail(codeServer, sentence(err))
 	case err != nil:

@@ -326,8 +326,8 @@ func (o *OIDC) addUserInfo(ctx context.Context, p *oidc.Provider, token *oauth2.
 	return nil
 }
 
-// ErrNoGroups reports that the groups of a user are unknown. The message says why.
-var ErrNoGroups = errors.New("the groups of the user cannot be read")
+// errNoGroups reports that the groups of a user are unknown. The message says why.
+var errNoGroups = errors.New("the groups of the user cannot be read")
 
 // groupsOf returns the groups of a user, by the same rules as for access tokens.
 func groupsOf(claims map[string]any, name string) ([]string, error) {
@@ -337,7 +337,7 @@ func groupsOf(claims map[string]any, name string) ([]string, error) {
 	}
 	groups, unknown := oauth.GroupsOf(raw, cmp.Or(name, oauth.DefaultGroupClaim))
 	if unknown != "" {
-		return nil, fmt.Errorf("%w: %s", ErrNoGroups, unknown)
+		return nil, fmt.Errorf("%w: %s", errNoGroups, unknown)
 	}
 	return groups, nil
 }

@@ -14,15 +14,15 @@ var ErrEnded = errors.New("log in again")
 // freshFor is how long a token of the provider must be valid, so that it is not refreshed before use.
 const freshFor = 30 * time.Second
 
-// ProviderTokens gives out the provider's tokens of sessions, to act as their users.
-type ProviderTokens struct{ server *Server }
+// providerTokens gives out the provider's tokens of sessions, to act as their users.
+type providerTokens struct{ server *Server }
 
 // NewProviderTokens returns the tokens of the sessions of a server.
-func NewProviderTokens(s *Server) *ProviderTokens { return &ProviderTokens{s} }
+func NewProviderTokens(s *Server) *providerTokens { return &providerTokens{s} }
 
 // Get returns the provider's access token of a session, or its ID token, and when it expires: zero if that is unknown. A token that expires soon is
 // refreshed and stored. The error wraps ErrEnded if the user has to log in again. With any other error the call may be repeated.
-func (p *ProviderTokens) Get(ctx context.Context, id string, isID bool) (token string, expires time.Time, err error) {
+func (p *providerTokens) Get(ctx context.Context, id string, isID bool) (token string, expires time.Time, err error) {
 	now, f := renewal{p.server, id}.run(ctx, func(old *session) *failure {
 		token, expires = old.Tokens.subject(isID)
 		switch {

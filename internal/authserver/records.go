@@ -19,7 +19,7 @@ import (
 type records struct {
 	keys   []*keys // the first one is the current one; all are accepted
 	sealer *seal.Sealer
-	ledger Ledger
+	ledger ledger
 	report func(message string, err error)
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// MinSecret is the minimum length of a secret, in bytes.
-const MinSecret = 16
+// minSecret is the minimum length of a secret, in bytes.
+const minSecret = 16
 
 // A kind is the purpose of a sealed value. A value that was sealed for one purpose cannot be used for another.
 type kind string
@@ -38,8 +38,8 @@ type keys struct {
 
 // newKeys derives the keys. The same secret gives the same keys on each node.
 func newKeys(secret string) (*keys, error) {
-	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("the secret has less than %d bytes", MinSecret)
+	if len(secret) < minSecret {
+		return nil, fmt.Errorf("the secret has less than %d bytes", minSecret)
 	}
 	derive := func(purpose string, length int) []byte {
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "fairway login "+purpose, length)

@@ -26,7 +26,7 @@ type Options struct {
 	// Path is where the endpoints are, on the issuer's origin. Default: the issuer's path followed by /login.
 	Path string
 
-	// Secrets are the secrets that all keys are derived from, each with at least MinSecret bytes. The first one seals and
+	// Secrets are the secrets that all keys are derived from, each with at least minSecret bytes. The first one seals and
 	// signs; the others are accepted too, so that a secret can be replaced. At least one is required.
 	Secrets []string
 
@@ -45,8 +45,8 @@ type Options struct {
 	// Clients are the clients with a fixed ID. Other clients register themselves, or have a metadata document.
 	Clients []Client
 
-	// Ledger holds sessions, and what may be used once. Required.
-	Ledger Ledger
+	// ledger holds sessions, and what may be used once. Required.
+	Ledger ledger
 
 	// TokenLifetime is how long access tokens are valid. Default: 10 minutes.
 	TokenLifetime time.Duration
@@ -114,7 +114,7 @@ type User struct {
 }
 
 // A Ledger holds records that all nodes share. A record's value never contains anything in plain text that lets someone log in.
-type Ledger interface {
+type ledger interface {
 	// Update calls change with the record's value, which is empty if there is none, and replaces the record by what change
 	// returns, for the given lifetime. An empty value deletes the record. Updates of one record are serialized. If change
 	// returns an error, Update changes nothing and returns that error. A new record takes room of its owner's share.

@@ -53,7 +53,7 @@ func replace(arguments ...ref.Val) ref.Val {
 		}
 	}
 	times := min(strings.Count(text, old), limit)
-	if len(text)+times*max(len(replacement)-len(old), 0) > MaxText {
+	if len(text)+times*max(len(replacement)-len(old), 0) > maxText {
 		return types.WrapErr(ErrTextTooLong)
 	}
 	return types.String(strings.Replace(text, old, replacement, limit))
@@ -74,7 +74,7 @@ func join(list, separator ref.Val) ref.Val {
 			joined.WriteString(between)
 		}
 		first = false
-		if joined.Len()+len(between)+len(text) > MaxText {
+		if joined.Len()+len(between)+len(text) > maxText {
 			return types.WrapErr(ErrTextTooLong)
 		}
 		joined.WriteString(string(text))

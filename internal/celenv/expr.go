@@ -22,8 +22,8 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// MaxExpression limits the length of an expression, in characters.
-const MaxExpression = 16 << 10
+// maxExpression limits the length of an expression, in characters.
+const maxExpression = 16 << 10
 
 const (
 	// maxNodes limits the syntax tree of an expression after the expansion of macros.
@@ -76,7 +76,7 @@ func New(limits Limits, variables ...Variable) (*Environment, error) {
 		cel.EnableIdentifierEscapeSyntax(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
-		cel.ParserExpressionSizeLimit(MaxExpression),
+		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.ParserRecursionLimit(maxRecursion),
 		cel.ExpressionNodeLimit(maxNodes),
 		ext.Strings(),

@@ -28,7 +28,7 @@ func (a Adapter) NativeToValue(value any) ref.Val {
 	case *Deferred:
 		return v.Force()
 	case string:
-		if len(v) > MaxText {
+		if len(v) > maxText {
 			return types.WrapErr(ErrTextTooLong)
 		}
 		return types.String(v)
@@ -105,7 +105,7 @@ func (n *Node) decode() ref.Val {
 
 // decodeText decodes a string.
 func decodeText(raw jsontext.Value) ref.Val {
-	if len(raw) > 6*MaxText+2 { // each byte may be escaped
+	if len(raw) > 6*maxText+2 { // each byte may be escaped
 		return types.WrapErr(ErrTextTooLong)
 	}
 	text, err := jsontext.AppendUnquote(nil, raw)

@@ -119,11 +119,11 @@ func (t *Token) scopes(rules *ClaimRules) []string {
 			scopes = append(scopes, more...)
 		}
 	}
-	return Include(scopes, rules.Includes)
+	return include(scopes, rules.Includes)
 }
 
-// Include adds the scopes that the scopes include, and those that these include.
-func Include(scopes []string, includes map[string][]string) []string {
+// include adds the scopes that the scopes include, and those that these include.
+func include(scopes []string, includes map[string][]string) []string {
 	var all []string
 	queue := slices.Clone(scopes)
 	for len(queue) > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
-// ProblemType is the media type of a problem document.
-const ProblemType = "application/problem+json"
+// problemType is the media type of a problem document.
+const problemType = "application/problem+json"
 
 // untyped is the type of a problem that its title describes completely (RFC 9457, section
 // 4.2.1).
@@ -19,15 +19,15 @@ func WriteProblem(w http.ResponseWriter, status int, title, detail string) {
 	NewProblem(untyped, title, status, detail).Write(w)
 }
 
-// Problem is a problem document under construction.
-type Problem struct {
+// problem is a problem document under construction.
+type problem struct {
 	status int
 	body   []byte // the JSON object without its closing brace
 }
 
 // NewProblem returns a Problem with the standard members. kind is the URI of the problem's type.
-func NewProblem(kind, title string, status int, detail string) *Problem {
-	d := &Problem{status: status}
+func NewProblem(kind, title string, status int, detail string) *problem {
+	d := &problem{status: status}
 	d.body = append(d.body, `{"type":`...)
 	d.body = strictjson.AppendString(d.body, kind)
 	d.AddString("title", title)
@@ -38,31 +38,31 @@ func NewProblem(kind, title string, status int, detail string) *Problem {
 
 // AddString adds a member. It adds nothing if the value is empty. The name must not need
 // escaping in JSON.
-func (d *Problem) AddString(name, value string) {
+func (d *problem) AddString(name, value string) {
 	if value != "" {
 		d.body = strictjson.AppendString(d.addName(name), value)
 	}
 }
 
 // AddInt adds a member. The name must not need escaping in JSON.
-func (d *Problem) AddInt(name string, value int64) {
+func (d *problem) AddInt(name string, value int64) {
 	d.body = strconv.AppendInt(d.addName(name), value, 10)
 }
 
 // AddBool adds a member. The name must not need escaping in JSON.
-func (d *Problem) AddBool(name string, value bool) {
+func (d *problem) AddBool(name string, value bool) {
 	d.body = strconv.AppendBool(d.addName(name), value)
 }
 
-func (d *Problem) addName(name string) []byte {
+func (d *problem) addName(name string) []byte {
 	return append(append(append(d.body, ',', '"'), name...), '"', ':')
 }
 
 // Write sends the document as the response. It must be the last call.
-func (d *Problem) Write(w http.ResponseWriter) {
+func (d *problem) Write(w http.ResponseWriter) {
 	d.body = append(d.body, '}')
 	header := w.Header()
-	header.Set("Content-Type", ProblemType)
+	header.Set("Content-Type", problemType)
 	header.Set("Content-Length", strconv.Itoa(len(d.body)))
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(d.status)

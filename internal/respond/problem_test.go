@@ -33,7 +33,7 @@ func TestDocument_members(t *testing.T) {
 		t.Errorf("got status %d, want 503", w.Code)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": ProblemType, "Cache-Control": "no-store", "Content-Length": strconv.Itoa(w.Body.Len()),
+		"Content-Type": problemType, "Cache-Control": "no-store", "Content-Length": strconv.Itoa(w.Body.Len()),
 	} {
 		if got := w.Header().Get(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

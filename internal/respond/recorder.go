@@ -11,12 +11,12 @@ import (
 
 // Errors of writes to a Recorder.
 var (
-	ErrTooLarge = errors.New("the response exceeds the limit of what is held")
+	errTooLarge = errors.New("the response exceeds the limit of what is held")
 	ErrEnded    = errors.New("the response is no longer recorded")
 )
 
-// Policy decides what a Recorder does with a response. It usually has the Recorder as a field.
-type Policy interface {
+// policy decides what a Recorder does with a response. It usually has the Recorder as a field.
+type policy interface {
 	// Begin is called once, when the status and the header are complete. The Recorder holds the body unless
 	// Begin calls SendTo.
 	Begin()
@@ -40,7 +40,7 @@ type Recorder struct {
 	TooLarge bool           // the response was discarded because it exceeds the limit
 	holds    bool           // writes are appended to Body
 	Err      error          // why writes fail; nil while they do not
-	Policy   Policy         // nil to keep what fits
+	Policy   policy         // nil to keep what fits
 	sink     io.Writer      // gets what is written; nil if it is only held
 }
 
@@ -146,7 +146,7 @@ func (r *Recorder) Write(p []byte) (int, error) {
 			_, _ = r.Body.Write(p) // never fails
 		case r.Policy == nil:
 			r.Body.B = append(r.Body.B, p[:room]...)
-			return int(room), ErrTooLarge
+			return int(room), errTooLarge
 		default:
 			if err := r.overflow(0); err != nil {
 				return 0, err

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// KeySize is the length of a key, in bytes.
-	KeySize = 32
+	// keySize is the length of a key, in bytes.
+	keySize = 32
 
 	// idSize is the length of the ID of a key, which precedes each sealed value, in bytes.
 	idSize = 4
@@ -22,8 +22,8 @@ const (
 	maxSealed = 2 << 20
 )
 
-// ErrBroken reports that a text cannot be unsealed.
-var ErrBroken = errors.New("was not issued by this server for this request, or was changed, or its key has been replaced")
+// errBroken reports that a text cannot be unsealed.
+var errBroken = errors.New("was not issued by this server for this request, or was changed, or its key has been replaced")
 
 // A Sealer encrypts values with AES-256-GCM. It is safe for concurrent use.
 type Sealer struct{ keys []key }
@@ -33,13 +33,13 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// New returns a Sealer with keys of KeySize bytes. It seals with the first one, and unseals with all, so that keys can be rotated.
+// New returns a Sealer with keys of keySize bytes. It seals with the first one, and unseals with all, so that keys can be rotated.
 func New(keys ...[]byte) *Sealer {
 	s := new(Sealer)
 	for _, secret := range keys {
 		block, err := aes.NewCipher(secret)
 		if err != nil {
-			panic(err) // cannot happen: the key has KeySize bytes
+			panic(err) // cannot happen: the key has keySize bytes
 		}
 		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil {
@@ -56,7 +56,7 @@ func Derive(secrets []string, purpose string) *Sealer {
 	keys := make([][]byte, len(secrets))
 	for i, secret := range secrets {
 		var err error
-		if keys[i], err = hkdf.Key(sha256.New, []byte(secret), nil, purpose, KeySize); err != nil {
+		if keys[i], err = hkdf.Key(sha256.New, []byte(secret), nil, purpose, keySize); err != nil {
 			panic(err) // cannot happen: the length is valid
 		}
 	}
@@ -70,15 +70,15 @@ func (s *Sealer) Seal(plain []byte, binding string) string {
 	return base64.RawURLEncoding.EncodeToString(k.aead.Seal(k.id[:], nil, plain, []byte(binding))) //nolint:gosec // the cipher makes the nonce
 }
 
-// Unseal decrypts a text that Seal returned for the same binding. The error is ErrBroken.
+// Unseal decrypts a text that Seal returned for the same binding. The error is errBroken.
 func (s *Sealer) Unseal(sealed, binding string) ([]byte, error) {
 	k, ciphertext := s.keyOf(sealed)
 	if k == nil {
-		return nil, ErrBroken
+		return nil, errBroken
 	}
 	plain, err := k.aead.Open(nil, nil, ciphertext, []byte(binding))
 	if err != nil {
-		return nil, ErrBroken
+		return nil, errBroken
 	}
 	return plain, nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Concealed replaces a secret.
-const Concealed = "[concealed]"
+// concealed replaces a secret.
+const concealed = "[concealed]"
 
 // minSecret is the minimum length of a secret, in bytes. Shorter texts occur by chance and are
 // not concealed.
@@ -78,7 +78,7 @@ func (s *Secrets) Conceal(text string) string {
 			continue
 		}
 		b.WriteString(text[rest:i])
-		b.WriteString(Concealed)
+		b.WriteString(concealed)
 		i, rest = end, end
 	}
 	if rest == 0 {

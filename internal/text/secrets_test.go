@@ -64,7 +64,7 @@ func FuzzConceal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		var s Secrets
 		s.Add(secret)
-		if s.IsEmpty() || !validText(secret) || strings.Contains(Concealed, secret) {
+		if s.IsEmpty() || !validText(secret) || strings.Contains(concealed, secret) {
 			return
 		}
 		quoted, err := json.Marshal(secret)
@@ -74,7 +74,7 @@ func FuzzConceal(f *testing.F) {
 		for _, written := range []string{
 			secret, url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret), string(quoted[1 : len(quoted)-1]),
 		} {
-			if got := s.Conceal("\x00" + written + "\x00"); got != "\x00"+Concealed+"\x00" {
+			if got := s.Conceal("\x00" + written + "\x00"); got != "\x00"+concealed+"\x00" {
 				t.Errorf("%q written as %q is %q", secret, written, got)
 			}
 		}

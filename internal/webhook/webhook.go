@@ -26,8 +26,8 @@ import (
 
 // Limits of webhooks.
 const (
-	DefaultTimeout = 10 * time.Second
-	MaxTimeout     = time.Minute
+	defaultTimeout = 10 * time.Second
+	maxTimeout     = time.Minute
 
 	minSecret   = 16       // bytes
 	maxResponse = 64 << 10 // bytes of a response that are read
@@ -44,7 +44,7 @@ type Client struct {
 	transport     *http.Transport
 }
 
-// New returns the client for a URL. The secret has at least 16 bytes, or is `whsec_` and base64. A timeout of 0 is DefaultTimeout.
+// New returns the client for a URL. The secret has at least 16 bytes, or is `whsec_` and base64. A timeout of 0 is defaultTimeout.
 // Errors contain neither the URL nor the secret.
 func New(address, secret string, timeout time.Duration) (*Client, error) {
 	key := []byte(secret)
@@ -70,9 +70,9 @@ func NewUnsigned(address, authorization string, timeout time.Duration) (*Client,
 	if err := CheckURL(address); err != nil {
 		return nil, err
 	}
-	timeout = cmp.Or(timeout, DefaultTimeout)
-	if timeout < 0 || timeout > MaxTimeout {
-		return nil, fmt.Errorf("timeout %s: must be more than 0 and at most %s", timeout, MaxTimeout)
+	timeout = cmp.Or(timeout, defaultTimeout)
+	if timeout < 0 || timeout > maxTimeout {
+		return nil, fmt.Errorf("timeout %s: must be more than 0 and at most %s", timeout, maxTimeout)
 	}
 	c := &Client{url: address, authorization: authorization, timeout: timeout}
 	c.transport = http.DefaultTransport.(*http.Transport).Clone()

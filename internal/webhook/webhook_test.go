@@ -61,7 +61,7 @@ func TestNew_refuses(t *testing.T) {
 		"no secret":    {"https://hooks.example.com/", "", 0, "0 bytes"},
 		"short secret": {"https://hooks.example.com/", "pass-word", 0, "at least 16"},
 		"no base64":    {"https://hooks.example.com/", "whsec_pass-word!pass-word!", 0, "base64"},
-		"timeout":      {"https://hooks.example.com/", secret, MaxTimeout + 1, "at most 1m"},
+		"timeout":      {"https://hooks.example.com/", secret, maxTimeout + 1, "at most 1m"},
 		"negative":     {"https://hooks.example.com/", secret, -1, "more than 0"},
 	} {
 		_, err := New(c.url, c.secret, c.timeout)

@@ -28,7 +28,7 @@ type Call struct {
 	State        string         // requestState of the result that the responses belong to; "" for none
 	Meta         jsontext.Value // members of _meta for the server, a JSON object; nil for none
 	Reads        bool           // the call changes nothing, so that it may be repeated
-	MaxMessage   int64          // bytes of one message of the server; 0 for DefaultMaxMessage
+	MaxMessage   int64          // bytes of one message of the server; 0 for defaultMaxMessage
 
 	// Notify gets the params of a progress notification or a log message of the server, and the method. It may be nil.
 	Notify func(method string, params jsontext.Value)

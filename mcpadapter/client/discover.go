@@ -25,7 +25,7 @@ const (
 )
 
 // A Discovery is what a server offers.
-type Discovery struct {
+type discovery struct {
 	Info         jsontext.Value // serverInfo, or nil
 	Instructions string
 	Completions  bool // whether the server proposes values of arguments
@@ -37,7 +37,7 @@ type Discovery struct {
 }
 
 // Discover lists the tools. Header has the credentials of the gateway.
-func (s *Server) Discover(ctx context.Context, header http.Header) (*Discovery, error) {
+func (s *Server) Discover(ctx context.Context, header http.Header) (*discovery, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout+listTimeout)
 	defer cancel()
 	for repeated := false; ; repeated = true {
@@ -45,7 +45,7 @@ func (s *Server) Discover(ctx context.Context, header http.Header) (*Discovery, 
 		if err != nil {
 			return nil, err
 		}
-		d := &Discovery{Info: opened.info, Instructions: opened.instructions, Completions: strictjson.HasMember(opened.capabilities, "completions")}
+		d := &discovery{Info: opened.info, Instructions: opened.instructions, Completions: strictjson.HasMember(opened.capabilities, "completions")}
 		err = s.listAll(ctx, opened, header, d, repeated)
 		release()
 		if s.endedSession(err, opened) && !repeated {
@@ -57,7 +57,7 @@ func (s *Server) Discover(ctx context.Context, header http.Header) (*Discovery, 
 
 // listAll sets the lists of a Discovery. If it is repeated in a new session, errors that could have meant the end of the
 // old one belong to a list.
-func (s *Server) listAll(ctx context.Context, opened *session, header http.Header, d *Discovery, repeated bool) error {
+func (s *Server) listAll(ctx context.Context, opened *session, header http.Header, d *discovery, repeated bool) error {
 	extensions := strictjson.MemberOf(opened.capabilities, "extensions")
 	for _, list := range []struct {
 		to             *[]jsontext.Value

@@ -24,7 +24,7 @@ import (
 //	completion  POST /<name>/completion            ref, argument and context as a JSON object
 //
 // If trust is true, a tool with the annotation readOnlyHint counts as one that only reads.
-func (d *Discovery) Document(name string, trust bool) []byte {
+func (d *discovery) Document(name string, trust bool) []byte {
 	var info, document strictjson.ObjectBuilder
 	info.Add("title", strictjson.AppendString(nil, d.text("title", d.text("name", name))))
 	info.Add("version", strictjson.AppendString(nil, d.text("version", "0")))
@@ -59,7 +59,7 @@ func (d *Discovery) Document(name string, trust bool) []byte {
 }
 
 // text returns a member of serverInfo, or a default.
-func (d *Discovery) text(member, standard string) string {
+func (d *discovery) text(member, standard string) string {
 	if value := strictjson.Text(strictjson.MemberOf(d.Info, member)); value != "" {
 		return value
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestDocument_has_one_tool_for_each_name: a second one could not be called.
 func TestDocument_has_one_tool_for_each_name(t *testing.T) {
-	d := &Discovery{Warnings: []string{"earlier"}}
+	d := &discovery{Warnings: []string{"earlier"}}
 	for _, definition := range []string{
 		`{"name":"a","description":"first"}`, `{"name":"a","description":"second"}`, `{"name":""}`, `{"description":"none"}`, `{"name":null}`, `5`, `{"name":"A"}`,
 	} {

@@ -91,7 +91,7 @@ func runProcess(mode string) {
 				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", q.ID)
 				time.Sleep(time.Hour)
 			case "large":
-				result = `{"x":"` + strings.Repeat("x", DefaultMaxMessage) + `"}`
+				result = `{"x":"` + strings.Repeat("x", defaultMaxMessage) + `"}`
 			}
 		default:
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", q.ID)

@@ -73,7 +73,7 @@ func (s *Server) open(ctx context.Context, header http.Header, known era) (opene
 			return nil, err
 		}
 	}
-	l, refused := dialSSE(ctx, s.dialer(), header, DefaultMaxMessage)
+	l, refused := dialSSE(ctx, s.dialer(), header, defaultMaxMessage)
 	if status, _ := errors.AsType[*StatusError](err); refused != nil && err != nil && (status == nil || isOlder(refused)) {
 		return nil, err // the response to the POST says more
 	} else if refused != nil {
@@ -107,7 +107,7 @@ func (s *Server) openModern(ctx context.Context, header http.Header, limit time.
 	if s.options.Command == nil {
 		opened.link = &httpLink{dialer: s.dialer(), version: opened.version, modern: true}
 	} else {
-		l, err := s.options.Command.start(DefaultMaxMessage, s.logger.Load())
+		l, err := s.options.Command.start(defaultMaxMessage, s.logger.Load())
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (s *Server) openLegacy(ctx context.Context, header http.Header) (*session, 
 	if s.options.Command == nil {
 		return s.initialize(ctx, header, &httpLink{dialer: s.dialer()})
 	}
-	l, err := s.options.Command.start(DefaultMaxMessage, s.logger.Load())
+	l, err := s.options.Command.start(defaultMaxMessage, s.logger.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (o *session) describe(result jsontext.Value) {
 
 // request returns a request of the session.
 func (o *session) request(method, name string, params []byte, header http.Header) *outgoing {
-	return &outgoing{id: o.ids.Add(1), method: method, name: name, params: params, header: header, limit: DefaultMaxMessage}
+	return &outgoing{id: o.ids.Add(1), method: method, name: name, params: params, header: header, limit: defaultMaxMessage}
 }
 
 func (s *Server) clientInfo() []byte {

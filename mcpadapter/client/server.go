@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// DefaultMaxMessage is the largest message of a server, in bytes.
-	DefaultMaxMessage = 8 << 20
+	// defaultMaxMessage is the largest message of a server, in bytes.
+	defaultMaxMessage = 8 << 20
 
 	// DefaultMaxProcesses is how many processes of one server run at most.
 	DefaultMaxProcesses = 16
 
-	// DefaultMaxFails and DefaultFailDuration are the defaults of Options.
-	DefaultMaxFails     = 3
-	DefaultFailDuration = 30 * time.Second
+	// defaultMaxFails and defaultFailDuration are the defaults of Options.
+	defaultMaxFails     = 3
+	defaultFailDuration = 30 * time.Second
 
 	maxSessions = 1000             // of one server, at the same time
 	sessionIdle = 10 * time.Minute // after which a session without a call is closed
@@ -54,7 +54,7 @@ type Options struct {
 	Retries int
 
 	// After MaxFails failures to connect in a row, calls fail at once for a while: a second at first, FailDuration at
-	// most. Defaults: DefaultMaxFails and DefaultFailDuration.
+	// most. Defaults: defaultMaxFails and defaultFailDuration.
 	MaxFails     int
 	FailDuration time.Duration
 
@@ -116,7 +116,7 @@ var errStopping = &UnavailableError{errors.New("the gateway is stopping")}
 // New returns a Server. It does not connect to it.
 func New(o Options, logger *zap.Logger) *Server {
 	o.MaxProcesses = cmp.Or(o.MaxProcesses, DefaultMaxProcesses)
-	o.MaxFails, o.FailDuration = cmp.Or(o.MaxFails, DefaultMaxFails), cmp.Or(o.FailDuration, DefaultFailDuration)
+	o.MaxFails, o.FailDuration = cmp.Or(o.MaxFails, defaultMaxFails), cmp.Or(o.FailDuration, defaultFailDuration)
 	s := &Server{options: o, sessions: make(map[share.Owner]*slot)}
 	s.stopped, s.stop = context.WithCancelCause(context.Background())
 	s.logger.Store(logger)

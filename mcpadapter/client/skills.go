@@ -31,7 +31,7 @@ type listedResource struct {
 // resources returns the resources of the server, and the files of its skills that the server does not list. All files
 // of skills get a URI with the name of the toolset, so that relative references in them stay valid and skills of several
 // servers do not have the same URI.
-func (d *Discovery) resources(name string) []listedResource {
+func (d *discovery) resources(name string) []listedResource {
 	m := manifest{prefix: skills.Scheme + segment(name) + "/", marks: make(map[string]jsontext.Value)}
 	for _, entry := range d.Skills {
 		if err := m.add(entry); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // marked returns the URI at the gateway and the mark of each resource, by its URI at the server.
-func marked(t *testing.T, d *Discovery) map[string]string {
+func marked(t *testing.T, d *discovery) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	for _, r := range d.resources("crm.x") {
@@ -38,7 +38,7 @@ func skillEntry(uri, name string, files ...string) jsontext.Value {
 }
 
 func TestSkills_of_a_server_get_the_name_of_its_toolset(t *testing.T) {
-	d := &Discovery{
+	d := &discovery{
 		Resources: []jsontext.Value{
 			[]byte(`{"uri":"memo://plan","name":"plan"}`),
 			[]byte(`{"uri":"skill://refunds/SKILL.md","name":"refunds","title":"Own"}`),
@@ -99,7 +99,7 @@ func TestSkills_of_a_server_that_are_not_valid_are_ignored(t *testing.T) {
 		"large":           []byte(strings.Replace(string(skillEntry(own, "a", own)), `"size":0`, `"size":16777217`, 1)),
 		"an array":        []byte(`[]`),
 	} {
-		d := &Discovery{Skills: []jsontext.Value{entry}, Resources: []jsontext.Value{
+		d := &discovery{Skills: []jsontext.Value{entry}, Resources: []jsontext.Value{
 			[]byte(`{"uri":"skill://a/SKILL.md","name":"a","` + skills.Extension + `":{"uri":"skill://a/SKILL.md"}}`), // forged
 		}}
 		got := marked(t, d)

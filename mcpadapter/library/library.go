@@ -29,8 +29,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/match"
 )
 
-// DefaultMaxFile is the default maximum size of a file resource, in bytes.
-const DefaultMaxFile = 4 << 20
+// defaultMaxFile is the default maximum size of a file resource, in bytes.
+const defaultMaxFile = 4 << 20
 
 // LibraryOptions configure what an endpoint offers besides tools. The zero value offers only what
 // the document's x-mcp declares.
@@ -112,7 +112,7 @@ type Library struct {
 	resources []*Entry // from files and apps
 	templates []*Entry // from folders
 	prompts   []*Prompt
-	skills    []*SkillEntry
+	skills    []*skillEntry
 	apps      map[string]*App // by tool name
 	chosen    build.Selection
 	hints     bool // whether any client hint is passed to the API
@@ -125,7 +125,7 @@ type Library struct {
 
 // NewLibrary returns a Library. An error names the invalid option.
 func NewLibrary(options LibraryOptions) (*Library, error) {
-	options.MaxFile = cmp.Or(max(options.MaxFile, 0), DefaultMaxFile)
+	options.MaxFile = cmp.Or(max(options.MaxFile, 0), defaultMaxFile)
 	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "skills": options.Skills})
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ type Index struct {
 	Resources []*Entry
 	Templates []*Entry
 	Prompts   []*PromptEntry
-	Skills    []*SkillEntry
+	Skills    []*skillEntry
 	warnings  []tools.Warning
 	routes    map[*tools.Toolset]*match.Routes // by document; nil if no operation is a resource
 	Pages     bool                             // whether any resource is a page of an app

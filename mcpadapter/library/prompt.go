@@ -51,10 +51,10 @@ type PromptMessage struct {
 // A PromptContent is the content of a message. Type decides which of the other fields apply.
 type PromptContent struct {
 	Type     string   // "text", "image", "audio", "resource" or "resource_link"
-	Text     Template // of a text, or of an inline resource
+	Text     template // of a text, or of an inline resource
 	Data     []byte   // of an image, audio, or an inline resource
 	MIMEType string
-	URI      Template // of a resource or a resource_link
+	URI      template // of a resource or a resource_link
 
 	Name, Title, Description string // of a resource_link
 	Inline                   bool   // of a resource: Text or Data holds the content; otherwise the URI is read when a client gets the prompt

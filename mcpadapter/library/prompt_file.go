@@ -144,7 +144,7 @@ func boolInto(to *bool) func(*yaml.Node) error {
 	}
 }
 
-func templateInto(to *Template, given *bool) func(*yaml.Node) error {
+func templateInto(to *template, given *bool) func(*yaml.Node) error {
 	return func(n *yaml.Node) (err error) {
 		var source string
 		if err = textInto(&source)(n); err == nil {

@@ -18,8 +18,8 @@ type Skills struct {
 	Scopes []string // that a token needs to see the skills and to read their files
 }
 
-// A SkillEntry is an entry of skills/list.
-type SkillEntry struct {
+// A skillEntry is an entry of skills/list.
+type skillEntry struct {
 	*skills.Skill
 	Scopes []string    // that a token needs
 	Denied bool        // the token lacks scopes, so the skill is not listed
@@ -27,19 +27,19 @@ type SkillEntry struct {
 }
 
 // IsDenied reports whether the token lacks scopes, so that the entry is not listed.
-func (e *SkillEntry) IsDenied() bool { return e.Denied }
+func (e *skillEntry) IsDenied() bool { return e.Denied }
 
 // AppendTo appends the entry as skills/list returns it.
-func (e *SkillEntry) AppendTo(dst []byte, _ protocol.Revision) []byte {
+func (e *skillEntry) AppendTo(dst []byte, _ protocol.Revision) []byte {
 	return append(dst, e.Entry...)
 }
 
 // forToken returns the entry as a caller with the token sees it.
-func (e *SkillEntry) forToken(access *tools.Access) *SkillEntry {
+func (e *skillEntry) forToken(access *tools.Access) *skillEntry {
 	if access.Lacks(e.Scopes) == nil {
 		return e
 	}
-	return &SkillEntry{Skill: e.Skill, Scopes: e.Scopes, Denied: true}
+	return &skillEntry{Skill: e.Skill, Scopes: e.Scopes, Denied: true}
 }
 
 // addSkills adds the skills and their files. A skill of one directory must not lie in a skill of another one, because the
@@ -61,7 +61,7 @@ func (l *Library) addSkills() error {
 					return fmt.Errorf("skill %s: another directory has a skill in the same place, %s", s.URI, uri)
 				}
 			}
-			l.skills = append(l.skills, &SkillEntry{Skill: s, Scopes: set.Scopes})
+			l.skills = append(l.skills, &skillEntry{Skill: s, Scopes: set.Scopes})
 		}
 		for _, f := range set.Files {
 			l.resources = append(l.resources, skillResource(f, set.Scopes))
@@ -93,7 +93,7 @@ func (s *Index) addForeignSkill(r *Entry) {
 			s.warn(r.Tool, "ignored the skill %s: another resource has its URI", strictjson.Text(strictjson.MemberOf(entry, "uri")))
 			return
 		}
-		s.Skills = append(s.Skills, &SkillEntry{Skill: &skills.Skill{URI: r.uri, Entry: entry}, Denied: r.Denied, Tool: r.Tool})
+		s.Skills = append(s.Skills, &skillEntry{Skill: &skills.Skill{URI: r.uri, Entry: entry}, Denied: r.Denied, Tool: r.Tool})
 	}
 }
 
@@ -106,7 +106,7 @@ func (r *Entry) foreignSkill() jsontext.Value {
 }
 
 // Skill returns the skill with the URI of its SKILL.md, or nil.
-func (s *Index) Skill(uri string) *SkillEntry {
+func (s *Index) Skill(uri string) *skillEntry {
 	for _, e := range s.Skills {
 		if e.URI == uri {
 			return e

@@ -105,24 +105,24 @@ func newSkill(f *frontmatter, own *File, files []*File) *Skill {
 	return s
 }
 
-// A FileError is a reason why skills cannot be served.
-type FileError struct {
+// A fileError is a reason why skills cannot be served.
+type fileError struct {
 	Path string // of the file or the folder
 	Line int    // 0 if the problem is not on one line
 	Err  error
 }
 
-func (p *FileError) Error() string {
+func (p *fileError) Error() string {
 	if p.Line > 0 {
 		return fmt.Sprintf("%s:%d: %v", p.Path, p.Line, p.Err)
 	}
 	return fmt.Sprintf("%s: %v", p.Path, p.Err)
 }
 
-func (p *FileError) Unwrap() error { return p.Err }
+func (p *fileError) Unwrap() error { return p.Err }
 
 // FileErrors are all problems of a directory, up to maxProblems.
-type FileErrors []*FileError
+type FileErrors []*fileError
 
 // maxShown is the number of problems that an error message repeats.
 const maxShown = 5
@@ -144,6 +144,6 @@ const maxProblems = 100
 // add adds a problem. name is the path below the directory.
 func (p *FileErrors) add(directory, name string, line int, err error) {
 	if len(*p) < maxProblems {
-		*p = append(*p, &FileError{filepath.Join(directory, filepath.FromSlash(name)), line, err})
+		*p = append(*p, &fileError{filepath.Join(directory, filepath.FromSlash(name)), line, err})
 	}
 }

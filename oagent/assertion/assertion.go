@@ -24,8 +24,8 @@ import (
 // Limits on one evaluation of an expression that has a loop. An expression without a loop is
 // bounded by its own text and needs no limit.
 const (
-	MaxCost = 2_000_000 // CEL cost units. A step through a list costs about 5. A single loop that only compares or filters costs nothing.
-	MaxTime = 500 * time.Millisecond
+	maxCost = 2_000_000 // CEL cost units. A step through a list costs about 5. A single loop that only compares or filters costs nothing.
+	maxTime = 500 * time.Millisecond
 )
 
 // Variables are the variables of an expression over an Engagement: started_at, user, recent
@@ -55,7 +55,7 @@ var (
 // environment returns the environment for expressions that decide. Such an expression cannot
 // use !has(…) on text or on another unexpected type of output.
 func environment(variables ...celenv.Variable) (*celenv.Environment, error) {
-	env, err := celenv.New(celenv.Limits{Cost: MaxCost, FreeScans: true}, variables...)
+	env, err := celenv.New(celenv.Limits{Cost: maxCost, FreeScans: true}, variables...)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val
 	// Without loops the evaluation is so short that it need not check the context, which is
 	// faster.
 	if view == nil || view.Slots == nil {
-		return e.program.EvaluateWithin(MaxTime, variables)
+		return e.program.EvaluateWithin(maxTime, variables)
 	}
 	value, err := e.program.EvaluateWithin(view.Slots.free(view.Owner), variables)
 	if !celenv.IsTimeout(err) {
@@ -242,7 +242,7 @@ func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val
 		return nil, err
 	}
 	defer give()
-	return e.program.EvaluateWithin(MaxTime, variables)
+	return e.program.EvaluateWithin(maxTime, variables)
 }
 
 // failure returns the reason why an assertion does not hold.
@@ -354,8 +354,8 @@ func conjuncts(source string) (parts []string) {
 	return append(parts, strings.TrimSpace(source[start:]))
 }
 
-// MaxExposed is the maximum size of an exposed value, in bytes of JSON.
-const MaxExposed = 64 << 10
+// maxExposed is the maximum size of an exposed value, in bytes of JSON.
+const maxExposed = 64 << 10
 
 // Selection is a CEL expression that selects a value of an Engagement. It is compiled once and
 // is safe for concurrent use.
@@ -395,7 +395,7 @@ func (s *Selection) Append(ctx context.Context, dst []byte, engagement Variables
 	if value = celenv.Unwrap(value); value == nil {
 		value = types.NullValue
 	}
-	written, err := celenv.AppendJSON(dst, value, len(dst)+MaxExposed)
+	written, err := celenv.AppendJSON(dst, value, len(dst)+maxExposed)
 	if err != nil {
 		return dst, &Error{Rule: s.Rule, Expression: s.Expression, Cause: err}
 	}

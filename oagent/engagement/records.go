@@ -416,7 +416,7 @@ func (t *Tx) renew(by string) {
 	at := t.Log(e)
 	t.State = NewState(old.Ref, t.Now)
 	t.State.Owner = old.Owner // the record exists
-	t.State.Earlier = Earlier{Renewals: old.Earlier.Renewals + 1, Entries: at + 1, Bytes: old.Earlier.Bytes + old.PayloadBytes}
+	t.State.Earlier = earlier{Renewals: old.Earlier.Renewals + 1, Entries: at + 1, Bytes: old.Earlier.Bytes + old.PayloadBytes}
 	t.Durable, t.Prolong = true, true
 }
 

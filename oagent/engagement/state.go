@@ -42,12 +42,12 @@ type State struct {
 	tail    []byte         // the bytes of Tail
 	index   nameIndex      // of Names
 
-	Earlier  Earlier
+	Earlier  earlier
 	Assigned []AssignedReview // reviews that the agent decides or has decided
 }
 
-// Earlier summarizes the Engagements before this one in the same record, see Records.Renew.
-type Earlier struct {
+// earlier summarizes the Engagements before this one in the same record, see Records.Renew.
+type earlier struct {
 	Renewals int64 // number of renewals
 	Entries  int64 // number of entries in the log
 	Bytes    int64 // bytes of inputs and outputs in those entries

@@ -65,9 +65,9 @@ func (t *Tx) Keep(value jsontext.Value) jsontext.Value {
 	size, most, all := int64(len(value)), int64(t.options.MaxPayload), t.options.MaxRecord
 	switch {
 	case size > most:
-		return Omitted{size, OmittedLarge, most}.JSON()
+		return Omitted{size, omittedLarge, most}.JSON()
 	case t.State.PayloadBytes+size > all:
-		return Omitted{size, OmittedFull, all}.JSON()
+		return Omitted{size, omittedFull, all}.JSON()
 	}
 	t.State.PayloadBytes += size
 	return value
@@ -221,9 +221,9 @@ func (t *Tx) stateSize() int {
 
 // Reasons why a value is not in the record, see Omitted.Why.
 const (
-	OmittedLarge    = "max_recorded" // it exceeds the limit for one value in the record
+	omittedLarge    = "max_recorded" // it exceeds the limit for one value in the record
 	OmittedAnswer   = "max_output"   // it is larger than the limit for inspected outputs
-	OmittedFull     = "record_full"  // the record has reached its size limit
+	omittedFull     = "record_full"  // the record has reached its size limit
 	OmittedForm     = "not_json"     // it is neither JSON nor text
 	OmittedInvalid  = "invalid_json" // its media type is JSON, but its content is not valid
 	OmittedPart     = "part"         // it is partial content (206)
@@ -245,7 +245,7 @@ const (
 type Omitted struct {
 	Bytes int64  `json:"_shed"`
 	Why   string `json:"_why"`
-	Limit int64  `json:"_limit"` // bytes; set for OmittedLarge, OmittedAnswer and OmittedFull, else 0
+	Limit int64  `json:"_limit"` // bytes; set for omittedLarge, OmittedAnswer and omittedFull, else 0
 }
 
 var omittedPrefix = []byte(`{"_shed":`)
@@ -291,11 +291,11 @@ func (e *OmittedError) Error() string {
 // Reason says why the value was omitted, as the rest of a sentence.
 func (e *OmittedError) Reason() string {
 	switch limit := humanize.IBytes(uint64(max(e.Limit, 0))); e.Why {
-	case OmittedLarge:
+	case omittedLarge:
 		return fmt.Sprintf(" is too large for the record, which stores inputs or outputs of at most %s; the operator can raise max_recorded", limit)
 	case OmittedAnswer:
 		return fmt.Sprintf(" is too large to be inspected; the limit is %s, and the operator can raise max_output", limit)
-	case OmittedFull:
+	case omittedFull:
 		return fmt.Sprintf(" was not recorded, because the record has reached its limit of %s of inputs and outputs; start another Engagement", limit)
 	case OmittedForm:
 		return " is neither JSON nor text, so it has no members; an assertion can only read its _media_type and _bytes"

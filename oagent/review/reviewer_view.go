@@ -15,9 +15,9 @@ import (
 
 // Limits on the Engagement that a reviewer sees.
 const (
-	MaxShownCalls = 100       // the latest calls, in history
-	MaxShownNames = 32        // the names that were called most recently, in recent
-	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and separately in recent; others are omitted
+	maxShownCalls = 100       // the latest calls, in history
+	maxShownNames = 32        // the names that were called most recently, in recent
+	maxShownBytes = 128 << 10 // of inputs and outputs in history, and separately in recent; others are omitted
 
 	maxShownEntries = 1024 // entries of the record that are searched for these calls
 	shownChunk      = 32   // entries per read
@@ -48,9 +48,9 @@ type viewedCall struct {
 // expressions see (OpenAgentSpec v1, Engagement).
 //
 //   - recent.<name> is the call under review. It has outputs if the review is about them.
-//   - history contains the latest MaxShownCalls calls. If there were more, history._omitted is
+//   - history contains the latest maxShownCalls calls. If there were more, history._omitted is
 //     the number of earlier ones.
-//   - Inputs and outputs beyond MaxShownBytes are replaced by {"_shed": <bytes>}.
+//   - Inputs and outputs beyond maxShownBytes are replaced by {"_shed": <bytes>}.
 //
 // The error is engagement.ErrNotFound if the Engagement no longer exists.
 func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, error) {
@@ -76,14 +76,14 @@ func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, erro
 
 // read reads the log backwards from its end.
 func (s *reviewerView) read(ctx context.Context) error {
-	room := MaxShownBytes
-	for to := s.length; to > max(s.state.Earlier.Entries, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
+	room := maxShownBytes
+	for to := s.length; to > max(s.state.Earlier.Entries, s.length-maxShownEntries) && len(s.calls) < maxShownCalls && room > 0; {
 		from := max(s.state.Earlier.Entries, to-shownChunk)
 		entries, err := s.queue.options.Records.Log(ctx, s.key, from, int(to-from))
 		if err != nil {
 			return err
 		}
-		for i := len(entries) - 1; i >= 0 && len(s.calls) < MaxShownCalls; i-- {
+		for i := len(entries) - 1; i >= 0 && len(s.calls) < maxShownCalls; i-- {
 			s.take(&entries[i], &room)
 		}
 		to = from
@@ -119,8 +119,8 @@ func fit(p jsontext.Value, room *int) jsontext.Value {
 func (s *reviewerView) readRecent(ctx context.Context) error {
 	names := slices.Clone(s.state.Names)
 	slices.SortFunc(names, func(a, b engagement.CallSummary) int { return cmp.Compare(b.Call, a.Call) })
-	room := MaxShownBytes
-	for _, n := range names[:min(len(names), MaxShownNames)] {
+	room := maxShownBytes
+	for _, n := range names[:min(len(names), maxShownNames)] {
 		call, err := s.queue.options.Records.Call(ctx, s.key, n)
 		switch {
 		case err != nil:

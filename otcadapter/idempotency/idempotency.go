@@ -29,7 +29,7 @@ import (
 const (
 	DefaultTTL         = 24 * time.Hour
 	DefaultLease       = 15 * time.Second
-	DefaultMaxResponse = 64 << 10  // bytes
+	defaultMaxResponse = 64 << 10  // bytes
 	MaxResponse        = 768 << 10 // bytes; limit of the store without the fields around it
 
 	// RetryAfter is how long clients should wait after Unavailable.
@@ -55,7 +55,7 @@ type Options struct {
 	Lease time.Duration
 
 	// MaxResponse is the largest response that is stored, in bytes. It is at most the constant
-	// MaxResponse. Default: DefaultMaxResponse.
+	// MaxResponse. Default: defaultMaxResponse.
 	MaxResponse int
 
 	// Key is the key of the hashes in records. Default: a random key in the same store.
@@ -69,7 +69,7 @@ type Options struct {
 func (o *Options) setDefaults() {
 	o.TTL = cmp.Or(max(o.TTL, 0), DefaultTTL)
 	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
-	o.MaxResponse = cmp.Or(max(o.MaxResponse, 0), DefaultMaxResponse)
+	o.MaxResponse = cmp.Or(max(o.MaxResponse, 0), defaultMaxResponse)
 	o.MaxResponse = min(o.MaxResponse, MaxResponse)
 	if o.Failed == nil {
 		o.Failed = func(error) {}

@@ -60,7 +60,7 @@ func Convert(path string, read ReadOld) (r *Report, old string, err error) {
 
 // convertInto writes the records in large transactions.
 func convertInto(converted, path string, read ReadOld) error {
-	f, err := openFile(converted, DefaultMaxBytes)
+	f, err := openFile(converted, defaultMaxBytes)
 	if err != nil {
 		return err
 	}

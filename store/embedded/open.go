@@ -14,17 +14,17 @@ import (
 
 // Limits of the embedded store.
 const (
-	DefaultMaxRecords = 1_000_000 // records
-	DefaultMaxBytes   = 1 << 30   // bytes of all records; the file can be twice as large
+	defaultMaxRecords = 1_000_000 // records
+	defaultMaxBytes   = 1 << 30   // bytes of all records; the file can be twice as large
 )
 
 // Options configures the embedded store. The zero value selects the defaults.
 type Options struct {
 	store.Options
-	// MaxRecords is the maximum number of records. Default: DefaultMaxRecords.
+	// MaxRecords is the maximum number of records. Default: defaultMaxRecords.
 	MaxRecords int64
 	// MaxBytes is the maximum size of all keys, values and logs, in bytes. Default:
-	// DefaultMaxBytes.
+	// defaultMaxBytes.
 	MaxBytes int64
 
 	// Only tests set the following fields.
@@ -36,10 +36,10 @@ type Options struct {
 func (o *Options) setDefaults() {
 	o.SetDefaults()
 	if o.MaxRecords <= 0 {
-		o.MaxRecords = DefaultMaxRecords
+		o.MaxRecords = defaultMaxRecords
 	}
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
+		o.MaxBytes = defaultMaxBytes
 	}
 	if o.sweepInterval <= 0 {
 		o.sweepInterval = sweepInterval

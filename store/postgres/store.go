@@ -28,8 +28,8 @@ const (
 	// DefaultSchema is the default schema of all tables.
 	DefaultSchema = "fairway"
 
-	// DefaultMaxBytes is the default of Options.MaxBytes.
-	DefaultMaxBytes = 10 << 30
+	// defaultMaxBytes is the default of Options.MaxBytes.
+	defaultMaxBytes = 10 << 30
 )
 
 // Options configures the Postgres store. The zero value selects the defaults.
@@ -41,7 +41,7 @@ type Options struct {
 	// MaxBytes limits the bytes of all records: keys, values and logs, with an estimate of what the database
 	// adds. Nodes see what others have written within a second, so together they can exceed it by that much. With
 	// very many owners, it takes ten times as long as the database takes to add up what they have.
-	// Default: DefaultMaxBytes.
+	// Default: defaultMaxBytes.
 	MaxBytes int64
 }
 
@@ -67,7 +67,7 @@ type Store struct {
 func Open(address string, options Options) (*Store, error) {
 	options.SetDefaults()
 	options.Schema = cmp.Or(options.Schema, DefaultSchema)
-	options.MaxBytes = cmp.Or(options.MaxBytes, DefaultMaxBytes)
+	options.MaxBytes = cmp.Or(options.MaxBytes, defaultMaxBytes)
 	settings, err := parseAddress(address, options.Schema)
 	if err != nil {
 		return nil, err

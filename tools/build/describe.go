@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// DefaultDescriptionTokens is the default budget of a description, in tokens.
-	DefaultDescriptionTokens = 400
+	// defaultDescriptionTokens is the default budget of a description, in tokens.
+	defaultDescriptionTokens = 400
 
 	// bytesPerToken is the average size of a token in English text.
 	bytesPerToken = 4
 )
 
 // Describe returns the description of a tool: the summary of its operation, and the description
-// reduced to plain text. Tokens is the budget. 0 means DefaultDescriptionTokens. If it is negative, the description
+// reduced to plain text. Tokens is the budget. 0 means defaultDescriptionTokens. If it is negative, the description
 // keeps its markup and its length. The result is "" if both texts are empty.
 func Describe(summary, description string, tokens int) string {
 	summary = strings.TrimSpace(summary)
 	if tokens < 0 {
 		return join(summary, description)
 	}
-	tokens = cmp.Or(tokens, DefaultDescriptionTokens)
-	return CutDescription(join(PlainText(summary), PlainText(description)), tokens*bytesPerToken)
+	tokens = cmp.Or(tokens, defaultDescriptionTokens)
+	return cutDescription(join(plainText(summary), plainText(description)), tokens*bytesPerToken)
 }
 
 // join puts the summary before the description, unless the description begins with it.
@@ -62,9 +62,9 @@ func longer(a, b string) string {
 	return a
 }
 
-// CutDescription returns at most limit bytes of the text. It cuts after a sentence or a paragraph, or, if there is
+// cutDescription returns at most limit bytes of the text. It cuts after a sentence or a paragraph, or, if there is
 // none in the second half, after a word.
-func CutDescription(whole string, limit int) string {
+func cutDescription(whole string, limit int) string {
 	if len(whole) <= limit {
 		return whole
 	}

@@ -43,7 +43,7 @@ func TestPlain(t *testing.T) {
 		"one\n\n\n\ntwo   \n":                                                            "one\n\ntwo",
 		"unclosed ` and <i>tag":                                                          "unclosed ` and tag",
 	} {
-		if got := PlainText(text); got != want {
+		if got := plainText(text); got != want {
 			t.Errorf("Plain(%q)\n got %q\nwant %q", text, got, want)
 		}
 	}

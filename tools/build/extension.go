@@ -14,8 +14,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
-// MaxShapeExtension limits one x-fairway of a document, in bytes.
-const MaxShapeExtension = 64 << 10
+// maxShapeExtension limits one x-fairway of a document, in bytes.
+const maxShapeExtension = 64 << 10
 
 // maxNamed limits how much of a value of the document a message repeats, in bytes.
 const maxNamed = 80
@@ -84,8 +84,8 @@ func (m *Mistakes) members(value jsontext.Value, list ...member) {
 	case value.Kind() != '{':
 		m.add("must be an object and is %s; it is left out", strictjson.KindName(value.Kind()))
 		return
-	case len(value) > MaxShapeExtension:
-		m.add("is larger than %d KiB; it is left out", MaxShapeExtension>>10)
+	case len(value) > maxShapeExtension:
+		m.add("is larger than %d KiB; it is left out", maxShapeExtension>>10)
 		m.Guards = true
 		return
 	}

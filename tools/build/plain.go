@@ -14,10 +14,10 @@ const maxText = 64 << 10
 
 var entity = regexp.MustCompile(`&(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
 
-// PlainText reduces markup to plain text: HTML to its text, the rows of Markdown tables to lines, links to
+// plainText reduces markup to plain text: HTML to its text, the rows of Markdown tables to lines, links to
 // their text. Images, definitions of links and quotation marks of paragraphs are removed. Code stays as
 // it is, and so does Markdown that reads well, such as lists and emphasis.
-func PlainText(text string) string {
+func plainText(text string) string {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "")
 	}

@@ -17,8 +17,8 @@ import (
 // The members in the result of ReadRequest that hold what the document does not declare.
 // They cannot collide with arguments, because no argument name begins with "_".
 const (
-	UndeclaredQuery      = "_query" // {"name": ["value", …], …}
-	UndeclaredProperties = "_body"  // {"name": value, …}
+	undeclaredQuery      = "_query" // {"name": ["value", …], …}
+	undeclaredProperties = "_body"  // {"name": value, …}
 )
 
 // ReadRequest reads the arguments of a tool call back from a plain request: it is the
@@ -32,7 +32,7 @@ const (
 //     Otherwise a rule such as seats != 5 would accept "05", which the API may read as 5.
 //   - Lists are decoded before they are split, as servers do.
 //   - Undeclared query parameters and body properties are collected in the members
-//     UndeclaredQuery and UndeclaredProperties. If the body is declared to allow
+//     undeclaredQuery and undeclaredProperties. If the body is declared to allow
 //     additional properties, they become arguments, as in a call.
 //   - Undeclared headers and cookies are skipped. So are the query parameters named in
 //     credentials, which hold the caller's credentials, unless an argument has the same
@@ -63,8 +63,8 @@ func (r *Routes) ReadRequest(t *tools.Tool, req *http.Request, body []byte, cred
 }
 
 // ReadCall is like ReadRequest and also validates the arguments against the tool's schema,
-// as for a tool call. Undeclared is an object with the members UndeclaredQuery and
-// UndeclaredProperties, or nil if the request has nothing undeclared.
+// as for a tool call. Undeclared is an object with the members undeclaredQuery and
+// undeclaredProperties, or nil if the request has nothing undeclared.
 func (r *Routes) ReadCall(t *tools.Tool, req *http.Request, body []byte) (call *tools.Call, undeclared jsontext.Value, err error) {
 	reader, err := r.planOf(t).readRequest(req, body)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Routes) ReadCall(t *tools.Tool, req *http.Request, body []byte) (call *
 		if !ok || failure.Kind != tools.InvalidArguments {
 			return nil, nil, err
 		}
-		return nil, nil, &RequestError{Kind: InvalidArgument, Message: failure.Message}
+		return nil, nil, &RequestError{Kind: invalidArgument, Message: failure.Message}
 	}
 	rest := argumentObject{[]byte{'{'}}
 	reader.undeclared.appendTo(&rest)
@@ -267,11 +267,11 @@ type undeclared struct {
 	properties []strictjson.Member
 }
 
-// appendTo adds the members UndeclaredQuery and UndeclaredProperties, if they are needed.
+// appendTo adds the members undeclaredQuery and undeclaredProperties, if they are needed.
 func (u *undeclared) appendTo(a *argumentObject) {
 	u.appendQuery(a)
 	if len(u.properties) > 0 {
-		a.begin(UndeclaredProperties)
+		a.begin(undeclaredProperties)
 		a.text = append(a.text, '{')
 		for _, m := range u.properties {
 			a.text = append(strictjson.AppendString(strictjson.Comma(a.text), m.Name), ':')
@@ -302,7 +302,7 @@ func (u *undeclared) appendQuery(a *argumentObject) {
 	if len(names) == 0 {
 		return
 	}
-	a.begin(UndeclaredQuery)
+	a.begin(undeclaredQuery)
 	a.text = append(a.text, '{')
 	for _, name := range names {
 		a.text = append(strictjson.AppendString(strictjson.Comma(a.text), name), ":["...)

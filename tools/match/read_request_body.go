@@ -65,7 +65,7 @@ func (r *bodyReader) read(content []byte) error {
 	}
 	planned := r.tool.Plan.Body
 	if planned == nil {
-		return r.refuseBody(UndeclaredBody, "is not declared by the document: send the request without a body")
+		return r.refuseBody(undeclaredBody, "is not declared by the document: send the request without a body")
 	}
 	contentType, err := r.contentType()
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *bodyReader) contentType() (string, error) {
 	header := r.request.Header
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return "", r.refuseBody(EncodedBody, "has the Content-Encoding "+text.Cut(coding, schema.MaxProblem)+": send it as it is")
+			return "", r.refuseBody(encodedBody, "has the Content-Encoding "+text.Cut(coding, schema.MaxProblem)+": send it as it is")
 		}
 	}
 	switch types := header["Content-Type"]; len(types) {
@@ -167,7 +167,7 @@ func (r *bodyReader) checkOverride(name string, value jsontext.Value) error {
 	if !isOverride(name) || r.namesMethod(value) {
 		return nil
 	}
-	return r.refuseBody(MethodOverride, "has a field "+name+", which some servers read as the method of the request: omit it")
+	return r.refuseBody(methodOverride, "has a field "+name+", which some servers read as the method of the request: omit it")
 }
 
 // namesMethod reports whether a method override field names the request's own method.

@@ -72,7 +72,7 @@ func (r *requestReader) refuseUndeclared(in tools.Location, name string) error {
 func (p *requestPlan) checkExcluded(arguments any) error {
 	compiled, err := p.validator.Compile(p.schema)
 	if err != nil {
-		return &RequestError{Kind: InvalidArgument, Message: "the schema of " + p.tool.Operation() + " cannot be used to check the request: " + err.Error()}
+		return &RequestError{Kind: invalidArgument, Message: "the schema of " + p.tool.Operation() + " cannot be used to check the request: " + err.Error()}
 	}
 	err = compiled.Validate(arguments)
 	if err == nil {
@@ -80,7 +80,7 @@ func (p *requestPlan) checkExcluded(arguments any) error {
 	}
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return &RequestError{Kind: InvalidArgument, Message: "the request cannot be checked against the schema of " + p.tool.Operation() + ": " + err.Error()}
+		return &RequestError{Kind: invalidArgument, Message: "the request cannot be checked against the schema of " + p.tool.Operation() + ": " + err.Error()}
 	}
 	path := excludedBy(invalid)
 	if path == nil {

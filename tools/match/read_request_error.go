@@ -13,11 +13,11 @@ type RequestErrorKind = request.ReadKind
 // The kinds of a RequestError, in addition to those of package request.
 const (
 	UndeclaredName  RequestErrorKind = "undeclared_name"  // the document does not declare a parameter or property (ReadDeclared)
-	UndeclaredBody  RequestErrorKind = "undeclared_body"  // the operation has no body
-	EncodedBody     RequestErrorKind = "content_encoding" // the body is compressed
-	MethodOverride  RequestErrorKind = "method_override"  // a field of the body requests a different method
+	undeclaredBody  RequestErrorKind = "undeclared_body"  // the operation has no body
+	encodedBody     RequestErrorKind = "content_encoding" // the body is compressed
+	methodOverride  RequestErrorKind = "method_override"  // a field of the body requests a different method
 	WrongPath       RequestErrorKind = "wrong_path"       // the path does not match the tool's path
-	InvalidArgument RequestErrorKind = "invalid_argument" // the arguments are not valid for the tool's schema
+	invalidArgument RequestErrorKind = "invalid_argument" // the arguments are not valid for the tool's schema
 )
 
 // A RequestError reports a plain request that cannot be read, or that a server may read

@@ -232,5 +232,5 @@ func (a aliases) check(in tools.Location, name string) error {
 // become one.
 func (p *requestPlan) undeclaredMember(name string) bool {
 	_, argument := p.names[name]
-	return argument || !p.tool.Plan.Undeclared.Open || p.tool.Plan.Undeclared.Taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
+	return argument || !p.tool.Plan.Undeclared.Open || p.tool.Plan.Undeclared.Taken[name] || name == undeclaredQuery || name == undeclaredProperties
 }

@@ -263,7 +263,7 @@ func TestReadCall(t *testing.T) {
 			}
 			if err != nil {
 				var refused *RequestError
-				if !errors.As(err, &refused) || refused.Kind != InvalidArgument {
+				if !errors.As(err, &refused) || refused.Kind != invalidArgument {
 					t.Errorf("%v", err)
 				}
 				return

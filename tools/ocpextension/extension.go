@@ -48,7 +48,7 @@ func enhanced(declared []openapi.Member, holder openapi.Place, file *openapi.Fil
 	if err != nil || at.File != file {
 		return declared
 	}
-	if IsObjectSchema(at) {
+	if isObjectSchema(at) {
 		at = at.At("properties")
 	}
 	for _, m := range at.Members() {
@@ -63,9 +63,9 @@ func enhanced(declared []openapi.Member, holder openapi.Place, file *openapi.Fil
 	return declared
 }
 
-// IsObjectSchema reports whether the value of x-ocp-enhanced-response is a single object
+// isObjectSchema reports whether the value of x-ocp-enhanced-response is a single object
 // schema, whose properties are the enhanced properties.
-func IsObjectSchema(p openapi.Place) bool {
+func isObjectSchema(p openapi.Place) bool {
 	properties := p.Get("properties")
 	if properties.Kind() != '{' {
 		return false

@@ -172,7 +172,7 @@ func (r *operationReader) readEnhanced(holder openapi.Place) (found bool) {
 	if !ok {
 		return false
 	}
-	if IsObjectSchema(enhanced) {
+	if isObjectSchema(enhanced) {
 		enhanced = enhanced.At("properties")
 	}
 	for i, m := range enhanced.Members() {

@@ -57,14 +57,14 @@ type Parameter struct {
 	Style         string // OpenAPI's name, with its default applied; "" if ContentType is set
 	Explode       bool   // with its default applied
 	ContentType   string // media type that encodes the value; "" if Style does
-	Segments      string // of a path parameter: "" for one segment, AnySegments, or a pattern such as "shelves/*/books/**"
+	Segments      string // of a path parameter: "" for one segment, anySegments, or a pattern such as "shelves/*/books/**"
 	Schema        Place  // its Node is nil if the document gives none
 	Object        Place  // the parameter object, for its extensions
 	Examples      Place  // the parameter or media type object that has its example and examples
 }
 
-// AnySegments is the Segments of a path parameter with one or more segments.
-const AnySegments = "**"
+// anySegments is the Segments of a path parameter with one or more segments.
+const anySegments = "**"
 
 // A Body is the request body of an operation.
 type Body struct {

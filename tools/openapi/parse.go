@@ -13,8 +13,8 @@ import (
 // Default limits for one file.
 const (
 	DefaultMaxSize  = 64 << 20 // bytes
-	DefaultMaxDepth = 100      // levels of arrays and objects; real documents reach 30
-	DefaultMaxNodes = 4e6      // values, with YAML aliases expanded; GitHub's document has 258,000
+	defaultMaxDepth = 100      // levels of arrays and objects; real documents reach 30
+	defaultMaxNodes = 4e6      // values, with YAML aliases expanded; GitHub's document has 258,000
 )
 
 // Limits bound the cost of one file. A zero field means its default.
@@ -26,8 +26,8 @@ type Limits struct {
 
 func (l Limits) orDefaults() Limits {
 	l.Size = cmp.Or(max(l.Size, 0), DefaultMaxSize)
-	l.Depth = cmp.Or(max(l.Depth, 0), DefaultMaxDepth)
-	l.Nodes = cmp.Or(max(l.Nodes, 0), DefaultMaxNodes)
+	l.Depth = cmp.Or(max(l.Depth, 0), defaultMaxDepth)
+	l.Nodes = cmp.Or(max(l.Nodes, 0), defaultMaxNodes)
 	return l
 }
 

@@ -27,8 +27,8 @@ const (
 	maxRef      = 8 << 10 // bytes of a $ref
 )
 
-// ErrRefCycle reports circular $refs.
-var ErrRefCycle = errors.New("the $refs form a cycle")
+// errRefCycle reports circular $refs.
+var errRefCycle = errors.New("the $refs form a cycle")
 
 // Ref returns the text of the $ref, or "" if the value is not an object with a $ref.
 func (p Place) Ref() string {
@@ -76,7 +76,7 @@ func (p Place) Resolve() (Place, error) {
 			return next, nil
 		}
 		if slices.Contains(passed[:step+1], next) {
-			return Place{}, fmt.Errorf("$ref %.200s: %w", first, ErrRefCycle)
+			return Place{}, fmt.Errorf("$ref %.200s: %w", first, errRefCycle)
 		}
 		p = next
 	}

@@ -108,7 +108,7 @@ func TestResolve(t *testing.T) {
 		t.Errorf("chain: %v", err)
 	}
 	for _, name := range []string{"Loop", "Tail"} {
-		if _, err := schemas.At(name).Resolve(); !errors.Is(err, ErrRefCycle) {
+		if _, err := schemas.At(name).Resolve(); !errors.Is(err, errRefCycle) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -177,14 +177,14 @@ func (p *pathParser) parameterName(inner string) (name, segments string, ok bool
 	if strings.ContainsAny(bare, ":") {
 		bare, pattern, _ = strings.Cut(inner, ":")
 		if hasPattern = false; slashes(pattern) {
-			segments = AnySegments
+			segments = anySegments
 		}
 	}
 	trimmed := strings.TrimSpace(bare)
 	bare = strings.TrimRight(strings.TrimLeft(trimmed, "+*/;."), "*+?.")
 	switch {
 	case trimmed != bare && (strings.ContainsAny(trimmed, "+*") || strings.HasSuffix(trimmed, "...")):
-		segments = AnySegments
+		segments = anySegments
 	case hasPattern:
 		segments = p.segments(bare, strings.TrimSpace(pattern))
 	}
@@ -219,13 +219,13 @@ func (p *pathParser) segments(name, pattern string) string {
 		return part != "" && (part == "*" || part == "**" || !strings.ContainsAny(part, "*{}"))
 	}
 	switch understood := !slices.ContainsFunc(parts, func(part string) bool { return !isPart(part) }); {
-	case understood && len(parts) == 1 && pattern != AnySegments:
+	case understood && len(parts) == 1 && pattern != anySegments:
 		return ""
-	case understood && strings.Count(pattern, AnySegments) < 2:
+	case understood && strings.Count(pattern, anySegments) < 2:
 		return pattern
 	}
 	p.warn("path parameter %q: the pattern %q is not understood, any number of segments is taken", name, pattern)
-	return AnySegments
+	return anySegments
 }
 
 // span sets the Segments of the path parameter with that name. Only one parameter of a path can have any number of
@@ -234,7 +234,7 @@ func (p *pathParser) span(name, segments string) {
 	if segments == "" {
 		return
 	}
-	if strings.Contains(segments, AnySegments) {
+	if strings.Contains(segments, anySegments) {
 		if p.wide {
 			p.warn("path parameter %q: taken as one segment, as another parameter of the path has any number of segments", name)
 			return

@@ -17,9 +17,9 @@ type Pair struct {
 	raw string // the value as received
 }
 
-// MaxTextPairs is the maximum number of pairs in a query, a form or a Cookie header. Some servers ignore all
+// maxTextPairs is the maximum number of pairs in a query, a form or a Cookie header. Some servers ignore all
 // further pairs (PHP, Node).
-const MaxTextPairs = 1000
+const maxTextPairs = 1000
 
 // ParsePairs appends the pairs of a query or a URL-encoded form. A "+" is a space. A
 // plain ";" is rejected, since some servers treat it as a separator and others do not.
@@ -28,7 +28,7 @@ func ParsePairs(dst []Pair, in In, text string) ([]Pair, error) {
 	if strings.IndexByte(text, ';') >= 0 {
 		return dst, &ReadError{Kind: Ambiguous, In: in, Problem: `has a plain ";", which some servers read as "&" and others as text: write it as %3B`}
 	}
-	for len(dst) < MaxTextPairs {
+	for len(dst) < maxTextPairs {
 		part, rest, more := strings.Cut(text, "&")
 		if part != "" {
 			name, value, _ := strings.Cut(part, "=")
@@ -48,7 +48,7 @@ func ParsePairs(dst []Pair, in In, text string) ([]Pair, error) {
 		}
 		text = rest
 	}
-	return dst, &ReadError{Kind: Malformed, In: in, Problem: fmt.Sprintf("has more than %d parameters", MaxTextPairs)}
+	return dst, &ReadError{Kind: Malformed, In: in, Problem: fmt.Sprintf("has more than %d parameters", maxTextPairs)}
 }
 
 func (p *Pair) decode() (err error) {
@@ -66,8 +66,8 @@ func ParseCookies(dst []Pair, header string) ([]Pair, error) {
 		if !ok {
 			continue
 		}
-		if len(dst) >= MaxTextPairs {
-			return dst, &ReadError{Kind: Malformed, In: Cookie, Problem: fmt.Sprintf("header has more than %d cookies", MaxTextPairs)}
+		if len(dst) >= maxTextPairs {
+			return dst, &ReadError{Kind: Malformed, In: Cookie, Problem: fmt.Sprintf("header has more than %d cookies", maxTextPairs)}
 		}
 		name, value = strings.Trim(name, " \t"), strings.Trim(value, " \t")
 		dst = append(dst, Pair{Name: name, Value: value, raw: value})

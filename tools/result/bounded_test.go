@@ -102,7 +102,7 @@ func functionsOf(t *testing.T, code *gojq.Code, called map[string]bool) {
 // as there is room.
 func TestMemory_is_shared(t *testing.T) {
 	memory := NewMemory(nil)
-	if err := memory.bound.Take("user bob", MaxQueryMemory*7/10); err != nil {
+	if err := memory.bound.Take("user bob", maxQueryMemory*7/10); err != nil {
 		t.Fatal(err)
 	}
 	q, err := CompileQuery(`[range(1000)] | length`)
@@ -119,10 +119,10 @@ func TestMemory_is_shared(t *testing.T) {
 	if _, err := large.Append(t.Context(), Limit{memory, "user bob"}, nil, []byte("{}")); err == nil {
 		t.Error("a caller above its share got more memory")
 	}
-	if err := memory.bound.Take("user bob", MaxQueryMemory/10); err == nil {
+	if err := memory.bound.Take("user bob", maxQueryMemory/10); err == nil {
 		t.Error("shares do not bind")
 	}
-	if err := memory.bound.Take("user carl", MaxQueryMemory*3/10-1); err != nil {
+	if err := memory.bound.Take("user carl", maxQueryMemory*3/10-1); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error)
@@ -130,7 +130,7 @@ func TestMemory_is_shared(t *testing.T) {
 		_, err := q.Append(t.Context(), Limit{memory, "user ada"}, nil, []byte("{}"))
 		done <- err
 	}()
-	memory.give("user carl", MaxQueryMemory*3/10-1)
+	memory.give("user carl", maxQueryMemory*3/10-1)
 	if err := <-done; err != nil {
 		t.Errorf("the run that waited for memory: %v", err)
 	}
@@ -153,7 +153,7 @@ func TestRun_measures_its_values(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.run = &run{Context: t.Context(), end: time.Now().Add(time.Minute), sampled: time.Now().Add(time.Minute)}
-		p.run.memory = reservation{Limit: alone(), bytes: MaxQueryMemory, counted: allocated()}
+		p.run.memory = reservation{Limit: alone(), bytes: maxQueryMemory, counted: allocated()}
 		p.run.results = p.code.Run(nil)
 		if _, ok := p.run.results.Next(); !ok {
 			t.Fatalf("%s has no result", c.source)

@@ -12,8 +12,8 @@ import (
 
 // Limits of a list of fields.
 const (
-	// MaxFields is the maximum length of a list of fields, in bytes.
-	MaxFields = 4 << 10
+	// maxFields is the maximum length of a list of fields, in bytes.
+	maxFields = 4 << 10
 
 	// maxFieldNotes is how many unknown fields a note names.
 	maxFieldNotes = 5
@@ -40,8 +40,8 @@ type fieldNode struct {
 // leads into an object. Arrays have no name of their own: "items.title" is the title of each item. A
 // name that contains a dot or a comma itself cannot be given; the object that it is in can.
 func ParseFields(list string) (*Fields, error) {
-	if len(list) > MaxFields {
-		return nil, fmt.Errorf("the list has %d bytes; the limit is %d", len(list), MaxFields)
+	if len(list) > maxFields {
+		return nil, fmt.Errorf("the list has %d bytes; the limit is %d", len(list), maxFields)
 	}
 	f := new(Fields)
 	for field := range strings.SplitSeq(list, ",") {

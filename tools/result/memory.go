@@ -27,10 +27,10 @@ type Memory struct {
 	freed chan struct{} // closed when a reservation is returned
 }
 
-// NewMemory returns a Memory of MaxQueryMemory bytes. Warn may be nil, see share.Options.
+// NewMemory returns a Memory of maxQueryMemory bytes. Warn may be nil, see share.Options.
 func NewMemory(warn func(share.Usage)) *Memory {
 	return &Memory{
-		bound: share.NewBound(share.Options{Name: "memory of select", Limit: MaxQueryMemory, Warn: warn}),
+		bound: share.NewBound(share.Options{Name: "memory of select", Limit: maxQueryMemory, Warn: warn}),
 		freed: make(chan struct{}),
 	}
 }
@@ -46,7 +46,7 @@ func (m *Memory) take(ctx context.Context, o share.Owner, n int64, end time.Time
 		if err == nil {
 			return nil
 		}
-		if n > MaxQueryMemory {
+		if n > maxQueryMemory {
 			return errQueryMemory
 		}
 		select {
@@ -109,7 +109,7 @@ func (r *run) ensure(n int64) error {
 		if more <= 0 {
 			return nil
 		}
-		if more <= MaxQueryMemory && m.Memory.bound.Take(m.Owner, more) == nil {
+		if more <= maxQueryMemory && m.Memory.bound.Take(m.Owner, more) == nil {
 			m.bytes += more
 			return nil
 		}
@@ -127,10 +127,10 @@ func allocated() uint64 {
 // measure returns the bytes of all values that the interpreter holds: its stacks and variables, and what
 // they refer to. It returns false if this is more than the limit.
 func (r *run) measure() (bytes int64, ok bool) {
-	m := measurement{seen: make(map[unsafe.Pointer]int), left: MaxQueryMemory}
+	m := measurement{seen: make(map[unsafe.Pointer]int), left: maxQueryMemory}
 	m.add(reflect.ValueOf(r.input), maxNesting)
 	m.add(reflect.ValueOf(r.results), maxNesting)
-	return MaxQueryMemory - m.left, m.left >= 0
+	return maxQueryMemory - m.left, m.left >= 0
 }
 
 // A measurement adds up the memory that values refer to. Parts that several values share count once.

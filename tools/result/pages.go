@@ -21,12 +21,12 @@ const (
 	// PageLifetime is how long pages are kept.
 	PageLifetime = 10 * time.Minute
 
-	// MaxKeptResponse is the maximum size of the pages that are kept of one response, in bytes.
-	MaxKeptResponse = 8 << 20
+	// maxKeptResponse is the maximum size of the pages that are kept of one response, in bytes.
+	maxKeptResponse = 8 << 20
 
-	// MaxKeptPages is the maximum size of the pages that a PageKeeper keeps in memory, in bytes, with a share for
+	// maxKeptPages is the maximum size of the pages that a PageKeeper keeps in memory, in bytes, with a share for
 	// each user and network. A shared store has limits of its own.
-	MaxKeptPages = 64 << 20
+	maxKeptPages = 64 << 20
 
 	// pageOverhead is added to the size of each page, so that the number of small pages is limited.
 	pageOverhead = 256
@@ -40,8 +40,8 @@ var (
 	// ErrUnknownPage reports a cursor that does not exist, has expired or belongs to another owner.
 	ErrUnknownPage = errors.New("the cursor is unknown or has expired")
 
-	// ErrPageTooLarge reports that the first page exceeds the limits.
-	ErrPageTooLarge = errors.New("the page is too large to be kept")
+	// errPageTooLarge reports that the first page exceeds the limits.
+	errPageTooLarge = errors.New("the page is too large to be kept")
 )
 
 // A PageOwner identifies who may read pages: a user or client at an endpoint. See PageKeeper.Owner.
@@ -59,7 +59,7 @@ func NewPageKeeper(warn func(share.Usage)) *PageKeeper {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	return &PageKeeper{keys: keyedhash.NewKeys(secret[:]), memory: pageMemory{
-		bound: share.NewBound(share.Options{Name: "page bytes", Limit: MaxKeptPages, Warn: warn}),
+		bound: share.NewBound(share.Options{Name: "page bytes", Limit: maxKeptPages, Warn: warn}),
 		sets:  make(map[string]*list.Element), owners: make(map[share.Owner][]*pageSet),
 	}}
 }
@@ -107,16 +107,16 @@ func (k *PageKeeper) Close() {
 }
 
 // Keep keeps pages and returns the cursor of the first of them. They use the share of by. If they are larger than
-// MaxKeptResponse, the last ones are dropped: count is how many are kept. To make room, it drops the oldest pages of
+// maxKeptResponse, the last ones are dropped: count is how many are kept. To make room, it drops the oldest pages of
 // the user or network that uses most.
 func (k *PageKeeper) Keep(ctx context.Context, owner PageOwner, by share.Owner, all []Page) (cursor string, count int, err error) {
 	size := 0
-	for count < len(all) && size+pageSize(&all[count]) <= MaxKeptResponse {
+	for count < len(all) && size+pageSize(&all[count]) <= maxKeptResponse {
 		size += pageSize(&all[count])
 		count++
 	}
 	if count == 0 {
-		return "", 0, ErrPageTooLarge
+		return "", 0, errPageTooLarge
 	}
 	if count < len(all) {
 		all = slices.Clone(all[:count])

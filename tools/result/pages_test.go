@@ -123,7 +123,7 @@ func TestKeeper_too_many_pages(t *testing.T) {
 		if notes := read(t, k, "ann", cursor); len(notes) != 8 || !strings.Contains(notes[7], "no more") {
 			t.Errorf("%s: notes %q", name, notes)
 		}
-		if _, _, err := k.Keep(t.Context(), "ann", "user ann", somePages(1, MaxKeptResponse)); !errors.Is(err, ErrPageTooLarge) {
+		if _, _, err := k.Keep(t.Context(), "ann", "user ann", somePages(1, maxKeptResponse)); !errors.Is(err, errPageTooLarge) {
 			t.Errorf("%s: %v; want ErrPageTooLarge", name, err)
 		}
 	}
@@ -140,7 +140,7 @@ func TestKeeper_total_limit(t *testing.T) {
 		t.Errorf("the oldest: %v; want ErrUnknownPage", err)
 	}
 	read(t, k, "user 9", last)
-	if k.memory.bound.Usage().Used > MaxKeptPages {
+	if k.memory.bound.Usage().Used > maxKeptPages {
 		t.Errorf("%d bytes are kept", k.memory.bound.Usage().Used)
 	}
 }

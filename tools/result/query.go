@@ -18,8 +18,8 @@ import (
 
 // Limits of a Query.
 const (
-	// MaxQuery is the maximum length of an expression, in bytes.
-	MaxQuery = 16 << 10
+	// maxQuery is the maximum length of an expression, in bytes.
+	maxQuery = 16 << 10
 
 	// MaxQueryTime is how long an expression may run on one response.
 	MaxQueryTime = time.Second
@@ -37,16 +37,16 @@ const (
 	// many steps.
 	quickStep = 500 * time.Nanosecond
 
-	// MaxQueryMemory is the maximum memory of the values of all expressions that run at a time, in bytes. See
+	// maxQueryMemory is the maximum memory of the values of all expressions that run at a time, in bytes. See
 	// Memory. One caller can use three quarters of it.
-	MaxQueryMemory = 256 << 20
+	maxQueryMemory = 256 << 20
 
 	// memoryCheckPause is the interval between two checks of the memory. Most expressions end before the
 	// first check.
 	memoryCheckPause = time.Millisecond
 
-	// MaxQueryOutput is the maximum size of the encoded result, in bytes.
-	MaxQueryOutput = 8 << 20
+	// maxQueryOutput is the maximum size of the encoded result, in bytes.
+	maxQueryOutput = 8 << 20
 
 	// maxQueryValues is how many results an expression may yield.
 	maxQueryValues = 100_000
@@ -60,8 +60,8 @@ var (
 	errQueryTime   = fmt.Errorf("it takes longer than %s", MaxQueryTime)
 	errQuerySteps  = fmt.Errorf("it takes more than %d steps", maxQuerySteps)
 	errQueryStep   = errors.New("one of its functions takes too long on values of this size")
-	errQueryMemory = fmt.Errorf("it needs more memory than it may use of the %d bytes for all expressions", MaxQueryMemory)
-	errQueryOutput = fmt.Errorf("its result is larger than %d bytes", MaxQueryOutput)
+	errQueryMemory = fmt.Errorf("it needs more memory than it may use of the %d bytes for all expressions", maxQueryMemory)
+	errQueryOutput = fmt.Errorf("its result is larger than %d bytes", maxQueryOutput)
 	errQueryValues = fmt.Errorf("it has more than %d results; collect or limit them", maxQueryValues)
 )
 
@@ -74,8 +74,8 @@ type Query struct {
 
 // CompileQuery compiles a jq expression. The error says where in the expression the problem is.
 func CompileQuery(source string) (*Query, error) {
-	if len(source) > MaxQuery {
-		return nil, fmt.Errorf("the jq expression has %d bytes; the limit is %d", len(source), MaxQuery)
+	if len(source) > maxQuery {
+		return nil, fmt.Errorf("the jq expression has %d bytes; the limit is %d", len(source), maxQuery)
 	}
 	p, err := compileProgram(source)
 	if err != nil {
@@ -162,7 +162,7 @@ func (q *Query) Append(ctx context.Context, limit Limit, dst, body []byte) ([]by
 
 // append appends the results.
 func (r *run) append(dst []byte) ([]byte, error) {
-	e, start, count := encoder{dst: dst, limit: len(dst) + MaxQueryOutput}, len(dst), 0
+	e, start, count := encoder{dst: dst, limit: len(dst) + maxQueryOutput}, len(dst), 0
 	for {
 		result, ok := r.results.Next()
 		if !ok {

@@ -18,7 +18,7 @@ type annotationWriter struct {
 func (a *annotationWriter) keyword(p openapi.Place, m openapi.Member, k *keywordSummary) bool {
 	kind := m.Value.Kind()
 	if a.t.bare {
-		return IsAnnotation(m.Name)
+		return isAnnotation(m.Name)
 	}
 	switch m.Name {
 	case "description":

@@ -148,14 +148,14 @@ func appendTypes(dst []byte, types []string) []byte {
 
 // A Bound is the part of a Translator's schemas that fits into a size limit. References to
 // the rest are stubs. The output must be passed to Relax.
-type Bound struct {
+type bound struct {
 	printer printer
 }
 
-// Bound selects the targets of the schemas' references, nearest first, that fit into room
+// bound selects the targets of the schemas' references, nearest first, that fit into room
 // bytes together with the schemas. If the schemas alone are larger, fits is false. The
-// Bound is valid until the next use of the Translator.
-func (t *Translator) Bound(room int, schemas ...*Schema) (b *Bound, fits bool) {
+// bound is valid until the next use of the Translator.
+func (t *Translator) Bound(room int, schemas ...*Schema) (b *bound, fits bool) {
 	l := t.layouts[0]
 	roots := make([]*component, 0, len(schemas))
 	room -= len(`,"$defs":{}`)
@@ -169,11 +169,11 @@ func (t *Translator) Bound(room int, schemas ...*Schema) (b *Bound, fits bool) {
 	if room > 0 {
 		t.admit(l, room, roots...)
 	}
-	return &Bound{printer{layout: l, round: t.round, bounded: true, mark: stubMark}}, room > 0
+	return &bound{printer{layout: l, round: t.round, bounded: true, mark: stubMark}}, room > 0
 }
 
 // AppendSchema appends one of the schemas.
-func (b *Bound) AppendSchema(dst []byte, s *Schema) []byte {
+func (b *bound) AppendSchema(dst []byte, s *Schema) []byte {
 	b.printer.dst = dst
 	b.printer.schema(s)
 	return b.printer.dst
@@ -181,7 +181,7 @@ func (b *Bound) AppendSchema(dst []byte, s *Schema) []byte {
 
 // AppendDefs appends the member "$defs":{…} with all definitions that the appended schemas
 // need, or nothing if they need none.
-func (b *Bound) AppendDefs(dst []byte) []byte {
+func (b *bound) AppendDefs(dst []byte) []byte {
 	b.printer.dst = dst
 	b.printer.defs()
 	return b.printer.dst

@@ -418,7 +418,7 @@ func asserts(m openapi.Member) bool {
 	case "type", "nullable", "discriminator", "xml", "externalDocs":
 		return false
 	}
-	return !IsAnnotation(m.Name) && !strings.HasPrefix(m.Name, "x-")
+	return !isAnnotation(m.Name) && !strings.HasPrefix(m.Name, "x-")
 }
 
 // property returns the schema of a property of p or of a part of its allOf. If follow is true, it can be that of a

@@ -70,7 +70,7 @@ func isIgnored(keyword string) bool {
 	case "format", "contentEncoding", "contentMediaType":
 		return true
 	}
-	return IsAnnotation(keyword)
+	return isAnnotation(keyword)
 }
 
 // Read returns the fast form of a schema, or nil if it has none.

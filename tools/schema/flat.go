@@ -159,7 +159,7 @@ func (f *flattener) reference(name string, siblings []Keyword, level int) {
 		f.stub(f.remarks(siblings, level), name, leftOut)
 		return
 	}
-	if slices.ContainsFunc(siblings, func(k Keyword) bool { return !IsAnnotation(k.Name) }) {
+	if slices.ContainsFunc(siblings, func(k Keyword) bool { return !isAnnotation(k.Name) }) {
 		f.keywords(besideReference(siblings, name), level)
 		return
 	}
@@ -192,7 +192,7 @@ func (f *flattener) remarks(siblings []Keyword, level int) []Keyword {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(siblings), func(k Keyword) bool {
-		return !IsAnnotation(k.Name) && k.Name != "type" && k.Name != "enum" && k.Name != "const"
+		return !isAnnotation(k.Name) && k.Name != "type" && k.Name != "enum" && k.Name != "const"
 	})
 }
 

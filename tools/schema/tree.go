@@ -347,8 +347,8 @@ func (r *Root) reach(t *Tree, reached map[*Tree]bool) {
 	}
 }
 
-// IsAnnotation reports whether a keyword only describes: it does not affect validation.
-func IsAnnotation(keyword string) bool {
+// isAnnotation reports whether a keyword only describes: it does not affect validation.
+func isAnnotation(keyword string) bool {
 	switch keyword {
 	case "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment":
 		return true

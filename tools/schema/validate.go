@@ -313,9 +313,9 @@ const (
 	maxExponent   = 400 // larger than a double; the validator expands exponents into digits
 )
 
-// RefPrefix is how package schema writes a reference to one of the $defs. It cannot appear
+// refPrefix is how package schema writes a reference to one of the $defs. It cannot appear
 // inside a JSON string, which would escape the quotes.
-const RefPrefix = `"$ref":"#/$defs/`
+const refPrefix = `"$ref":"#/$defs/`
 
 var errTooMuchEffort = errors.New("takes too many steps to validate against its schema: nest it less deeply, or send fewer values in one call")
 
@@ -330,7 +330,7 @@ type Compiled struct {
 
 // Compile compiles the schema of a tool. Its oneOfs accept values that fit several alternatives.
 func Compile(source []byte) (*Compiled, error) {
-	return compile(withoutOneOf(source), bytes.Contains(source, []byte(RefPrefix)), false)
+	return compile(withoutOneOf(source), bytes.Contains(source, []byte(refPrefix)), false)
 }
 
 // CompileBounded compiles any schema. Its validation always takes limited effort.

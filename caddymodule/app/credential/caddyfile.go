@@ -33,7 +33,7 @@ func Read(b *directive.Block, to *[]json.RawMessage) error {
 		return b.Errf("credential %[1]s: say first where the value is sent, as in: credential header %[1]s \"Bearer {env.API_TOKEN}\"", name)
 	}
 	b.Prev()
-	raw, err := b.Guest(Namespace, InlineKey)
+	raw, err := b.Guest(Namespace, inlineKey)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func ReadHeader(b *directive.Block, subdirective string, to *[]json.RawMessage) 
 	if err := c.check(); err != nil {
 		return b.WrapErr(err)
 	}
-	return add(b, to, caddyconfig.JSONModuleObject(c, InlineKey, "header", nil))
+	return add(b, to, caddyconfig.JSONModuleObject(c, inlineKey, "header", nil))
 }
 
 // HeaderLine reads a credential of the form "Name: value".

@@ -22,10 +22,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Namespace has the credentials. In JSON, the member InlineKey has the name of the module.
+// Namespace has the credentials. In JSON, the member inlineKey has the name of the module.
 const (
 	Namespace = "agents.credentials"
-	InlineKey = "in"
+	inlineKey = "in"
 )
 
 // Module is a guest module of the namespace agents.credentials: a value for a header or a query parameter of requests

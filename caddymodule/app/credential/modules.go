@@ -138,21 +138,21 @@ func checkSecret(m Module, repl *caddy.Replacer) error {
 
 // Provision checks the options.
 func (c *Header) Provision(caddy.Context) error {
-	return errors.Join(c.check(), CheckPlaceholders(c.Location(), c.Value))
+	return errors.Join(c.check(), checkPlaceholders(c.Location(), c.Value))
 }
 
 // Provision checks the options.
 func (c *Query) Provision(caddy.Context) error {
-	return errors.Join(c.check(), CheckPlaceholders(c.Location(), c.Value))
+	return errors.Join(c.check(), checkPlaceholders(c.Location(), c.Value))
 }
 
 // Provision checks the options.
 func (c *Basic) Provision(caddy.Context) error {
-	return errors.Join(c.check(), CheckPlaceholders(c.Location(), c.Name), CheckPlaceholders(c.Location(), c.Value))
+	return errors.Join(c.check(), checkPlaceholders(c.Location(), c.Name), checkPlaceholders(c.Location(), c.Value))
 }
 
-// CheckPlaceholders returns an error if a text has placeholders that depend on a request.
-func CheckPlaceholders(at Location, text string) error {
+// checkPlaceholders returns an error if a text has placeholders that depend on a request.
+func checkPlaceholders(at Location, text string) error {
 	if _, err := caddy.NewReplacer().ReplaceOrErr(text, false, true); err != nil {
 		return fmt.Errorf("credential for %s: %w: placeholders of a credential are {env.*}, {file.*}, {system.*} and {time.*}; "+
 			"write a literal brace as \\{", at, err)

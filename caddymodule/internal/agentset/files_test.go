@@ -90,7 +90,7 @@ func TestExpand(t *testing.T) {
 		{[]string{b, pattern}, []string{b, a}},
 		{[]string{odd, filepath.Join(folder, "none.yaml"), filepath.Join(folder, "*.json")}, []string{odd, filepath.Join(folder, "none.yaml")}},
 	} {
-		if got := Expand(test.files); !slices.Equal(got, test.want) {
+		if got := expand(test.files); !slices.Equal(got, test.want) {
 			t.Errorf("%q: got %q, want %q", test.files, got, test.want)
 		}
 	}

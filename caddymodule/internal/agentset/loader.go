@@ -66,7 +66,7 @@ func Load(options Options) (*Loader, error) {
 	if len(l.states) == 0 {
 		return nil, fmt.Errorf("no file matches %s: check the path; relative paths start at Caddy's working directory", strings.Join(options.Files, " "))
 	}
-	if err := l.load(Expand(options.Files)); err != nil {
+	if err := l.load(expand(options.Files)); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -123,7 +123,7 @@ func (l *Loader) Watch(changed func()) {
 func (l *Loader) reload() bool {
 	logger := l.options.Logger.With(zap.Strings("files", l.options.Files))
 	l.revokeDeleted()
-	if err := l.load(existing(Expand(l.options.Files))); err != nil {
+	if err := l.load(existing(expand(l.options.Files))); err != nil {
 		logger.Error("loading the changed agent documents failed; the previous agents stay in force", zap.Error(err))
 		return false
 	}
@@ -300,9 +300,9 @@ type fileState struct {
 	err   string // of the last check
 }
 
-// Expand returns the paths of files and patterns, with the files that match each pattern. A path of a file that
+// expand returns the paths of files and patterns, with the files that match each pattern. A path of a file that
 // exists is not a pattern. Patterns are those of filepath.Glob; one that matches no file has no paths.
-func Expand(files []string) (paths []string) {
+func expand(files []string) (paths []string) {
 	for _, file := range files {
 		found := []string{file}
 		if _, err := os.Lstat(file); err != nil && strings.ContainsAny(file, "*?[") {
@@ -320,7 +320,7 @@ func Expand(files []string) (paths []string) {
 // updateStates checks the files, and reports whether one has changed since the last check. An error
 // counts as a change when it appears and when it ends.
 func (l *Loader) updateStates() bool {
-	paths := Expand(l.options.Files)
+	paths := expand(l.options.Files)
 	states := make(map[string]fileState, len(paths))
 	changed := len(paths) != len(l.states)
 	for _, path := range paths {

@@ -31,7 +31,7 @@ type Set struct {
 	Loaded bool          // all toolsets that plain requests are matched to are loaded
 
 	// Credentials are the places in a request where callers send credentials for the APIs.
-	Credentials CallerCredentials
+	Credentials callerCredentials
 
 	views      []*tools.Toolset // of each toolset; nil for one that is not loaded
 	operations map[*tools.Tool]*Operation
@@ -275,15 +275,15 @@ func (s *Set) ListAgents() string {
 	return strings.Join(names, ", ")
 }
 
-// CallerCredentials are the places in a request where callers send credentials for the APIs,
+// callerCredentials are the places in a request where callers send credentials for the APIs,
 // according to the security schemes of their documents. The header Authorization is always
 // included.
-type CallerCredentials struct {
+type callerCredentials struct {
 	Headers          []string // canonical names, without Authorization
 	queries, cookies []string
 }
 
-func (c *CallerCredentials) add(schemes map[string]*security.Scheme) {
+func (c *callerCredentials) add(schemes map[string]*security.Scheme) {
 	for _, s := range schemes {
 		if s.Type != "apiKey" {
 			continue
@@ -299,7 +299,7 @@ func (c *CallerCredentials) add(schemes map[string]*security.Scheme) {
 	}
 }
 
-func (c *CallerCredentials) sort() {
+func (c *callerCredentials) sort() {
 	for _, names := range []*[]string{&c.Headers, &c.queries, &c.cookies} {
 		slices.Sort(*names)
 		*names = slices.Compact(*names)
@@ -308,7 +308,7 @@ func (c *CallerCredentials) sort() {
 
 // In reports whether the request has credentials. further contains those in the query and in
 // cookies, as pairs of name and value.
-func (c *CallerCredentials) In(r *http.Request) (further []string, found bool) {
+func (c *callerCredentials) In(r *http.Request) (further []string, found bool) {
 	isSet := func(name string) bool {
 		return slices.ContainsFunc(r.Header[name], func(value string) bool { return value != "" })
 	}

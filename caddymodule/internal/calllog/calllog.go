@@ -26,7 +26,7 @@ import (
 
 // Limits of a Log.
 const (
-	MaxRunning = 500 // calls in progress that a node records; further ones are recorded when they end
+	maxRunning = 500 // calls in progress that a node records; further ones are recorded when they end
 
 	// Ended calls that wait for the store, and their bytes. Further calls are dropped and counted.
 	maxPending      = 20_000
@@ -44,8 +44,8 @@ type Options struct {
 
 // Defaults of Config.
 const (
-	DefaultKeep    = 7 * 24 * time.Hour
-	DefaultMaxSize = 256 << 20
+	defaultKeep    = 7 * 24 * time.Hour
+	defaultMaxSize = 256 << 20
 )
 
 // Log keeps the calls of one node, and reads those of all nodes.
@@ -81,10 +81,10 @@ func (l *Log) Active() keptcall.Recorder {
 // Start applies the options of the configuration that was started last.
 func (l *Log) Start(options Options) {
 	if options.Keep <= 0 {
-		options.Keep = caddy.Duration(DefaultKeep)
+		options.Keep = caddy.Duration(defaultKeep)
 	}
 	if options.MaxSize <= 0 {
-		options.MaxSize = DefaultMaxSize
+		options.MaxSize = defaultMaxSize
 	}
 	l.all.options.Store(&options)
 	now := time.Now()
@@ -185,7 +185,7 @@ func (r *Recorder) Begin(call *Call, arguments []byte) {
 	if len(r.free) > 0 {
 		call.Slot = r.free[len(r.free)-1] + 1
 		r.free = r.free[:len(r.free)-1]
-	} else if len(r.running) < MaxRunning {
+	} else if len(r.running) < maxRunning {
 		r.running = append(r.running, Call{})
 		call.Slot = len(r.running)
 	}

@@ -42,7 +42,7 @@ func node(name string, records store.Store, options Options) *Log {
 		return records, nil
 	}, false)
 	options.Succeeded = func(outcome string) bool { return outcome == "ok" }
-	options.Keep, options.MaxSize = max(options.Keep, caddy.Duration(time.Hour)), max(options.MaxSize, DefaultMaxSize)
+	options.Keep, options.MaxSize = max(options.Keep, caddy.Duration(time.Hour)), max(options.MaxSize, defaultMaxSize)
 	l.all.options.Store(&options)
 	l.recorder.Store(&l.all)
 	return l
@@ -184,7 +184,7 @@ func TestFind_filters(t *testing.T) {
 		}
 	}
 	for _, cursor := range []string{"x", "!.a.1", "1.a", "1.a.x", strings.Repeat("1", 1000) + ".a.1"} {
-		if _, err := l.Find(t.Context(), Query{Cursor: cursor}); !errors.Is(err, ErrCursor) {
+		if _, err := l.Find(t.Context(), Query{Cursor: cursor}); !errors.Is(err, errCursor) {
 			t.Errorf("cursor %.10q: %v", cursor, err)
 		}
 	}
@@ -378,22 +378,22 @@ func TestRecorder_limits_calls_in_progress(t *testing.T) {
 	l := node("a", nil, Options{})
 	r := l.Active()
 	for range 2 {
-		var calls [MaxRunning + 3]Call
+		var calls [maxRunning + 3]Call
 		for i := range calls {
 			r.Begin(&calls[i], nil)
 		}
-		if got := len(l.Running(t.Context(), 2*MaxRunning, all)); got != MaxRunning {
-			t.Errorf("%d calls are in progress, want %d", got, MaxRunning)
+		if got := len(l.Running(t.Context(), 2*maxRunning, all)); got != maxRunning {
+			t.Errorf("%d calls are in progress, want %d", got, maxRunning)
 		}
 		for i := range calls {
 			r.Record(&calls[i], nil, nil)
 		}
-		if got := len(l.Running(t.Context(), 2*MaxRunning, all)); got != 0 {
+		if got := len(l.Running(t.Context(), 2*maxRunning, all)); got != 0 {
 			t.Errorf("%d calls are in progress, want none", got)
 		}
 	}
-	if got := len(l.all.ended()); got != 2*(MaxRunning+3) {
-		t.Errorf("%d calls are recorded, want %d", got, 2*(MaxRunning+3))
+	if got := len(l.all.ended()); got != 2*(maxRunning+3) {
+		t.Errorf("%d calls are recorded, want %d", got, 2*(maxRunning+3))
 	}
 }
 

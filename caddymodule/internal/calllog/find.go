@@ -26,8 +26,8 @@ type Found struct {
 	Partial bool   `json:"partial,omitempty"` // the search ended early, because it took too long. Next goes on with it
 }
 
-// ErrCursor reports a cursor that Find has not returned.
-var ErrCursor = errors.New("the cursor is invalid")
+// errCursor reports a cursor that Find has not returned.
+var errCursor = errors.New("the cursor is invalid")
 
 // Find returns the calls of all nodes that have ended and that the query selects, newest first. If the store
 // fails, Find returns the calls that were not yet written, with the error.
@@ -107,12 +107,12 @@ func parseCursor(cursor string) (*position, error) {
 	p, last := new(position), len(parts)-1
 	var err, failed error
 	if last < 2 || len(cursor) > store.MaxKey {
-		return nil, ErrCursor
+		return nil, errCursor
 	}
 	p.ended, err = strconv.ParseInt(parts[0], 36, 64)
 	p.number, failed = strconv.ParseInt(parts[last], 10, 64)
 	if p.node = strings.Join(parts[1:last], "."); err != nil || failed != nil {
-		return nil, ErrCursor
+		return nil, errCursor
 	}
 	return p, nil
 }

@@ -44,7 +44,7 @@ type keeper struct {
 
 func newKeeper(recorder *Recorder, open func(context.Context) (store.Store, error)) *keeper {
 	k := &keeper{recorder: recorder, open: open, known: make(map[string]*header)}
-	recorder.options.Store(&Options{Config: Config{Keep: caddy.Duration(DefaultKeep), MaxSize: DefaultMaxSize}})
+	recorder.options.Store(&Options{Config: Config{Keep: caddy.Duration(defaultKeep), MaxSize: defaultMaxSize}})
 	return k
 }
 

@@ -24,7 +24,7 @@ func newFailingCollector() *failingCollector {
 }
 
 // ExportFailing exports whether latest returns an error, until remove is called. latest returns the error of the latest load.
-func (m *Collectors) ExportFailing(toolset string, latest func() error) (remove func()) {
+func (m *collectors) ExportFailing(toolset string, latest func() error) (remove func()) {
 	c := m.failing
 	c.mu.Lock()
 	defer c.mu.Unlock()

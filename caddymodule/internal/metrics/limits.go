@@ -29,7 +29,7 @@ func newShareCollector() *shareCollector {
 }
 
 // ExportUse exports what the function returns, until remove is called.
-func (m *Collectors) ExportUse(usage func() []share.Usage) (remove func()) {
+func (m *collectors) ExportUse(usage func() []share.Usage) (remove func()) {
 	c := m.shares
 	c.mu.Lock()
 	defer c.mu.Unlock()

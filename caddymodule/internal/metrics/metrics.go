@@ -16,12 +16,12 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
-// Collectors are Fairway's Prometheus collectors. Caddy creates a new registry for every
+// collectors are Fairway's Prometheus collectors. Caddy creates a new registry for every
 // configuration. The collectors are kept, so that counters survive a reload.
 //
 // Label values come from the configuration and its documents, never from a client. A call of an
 // unknown tool has the tool label "".
-type Collectors struct {
+type collectors struct {
 	calls    *prometheus.CounterVec   // toolset, protocol, tool, outcome
 	duration *prometheus.HistogramVec // toolset, protocol
 	loads    *prometheus.CounterVec   // toolset, result
@@ -50,8 +50,8 @@ type labelUse struct {
 var All = newCollectors()
 
 // newCollectors creates the collectors without registering them.
-func newCollectors() *Collectors {
-	return &Collectors{
+func newCollectors() *collectors {
+	return &collectors{
 		calls:        directive.Counter("tool_calls_total", "Tool calls by outcome: ok, or the kind of failure.", "toolset", "protocol", "tool", "outcome"),
 		duration:     directive.CallDuration("tool_call_duration_seconds", "Duration of tool calls, from the arguments to the complete API response.", "toolset", "protocol"),
 		loads:        directive.Counter("document_loads_total", "Loads of OpenAPI documents by result: ok or failed.", "toolset", "result"),
@@ -68,12 +68,12 @@ func newCollectors() *Collectors {
 }
 
 // Register adds the collectors to the registry of a configuration.
-func (m *Collectors) Register(registry prometheus.Registerer) error {
+func (m *collectors) Register(registry prometheus.Registerer) error {
 	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, m.unreadable, callerCalls, callerDuration, callerTokens)
 }
 
 // Acquire counts a document that uses the toolset label.
-func (m *Collectors) Acquire(toolset string) {
+func (m *collectors) Acquire(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	use := m.labels[toolset]
@@ -86,7 +86,7 @@ func (m *Collectors) Acquire(toolset string) {
 
 // Release stops counting a document that uses the toolset label. After the last document it
 // removes the toolset's gauges. The counters are removed later (see retire).
-func (m *Collectors) Release(toolset string) {
+func (m *collectors) Release(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if use := m.labels[toolset]; use != nil && use.documents > 1 {
@@ -102,7 +102,7 @@ func (m *Collectors) Release(toolset string) {
 
 // Loaded records the names of the tools of a new toolset and the number of its warnings. It retires the series of tools that the
 // toolset no longer has.
-func (m *Collectors) Loaded(label string, tools []string, warnings int) {
+func (m *collectors) Loaded(label string, tools []string, warnings int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads.WithLabelValues(label, "ok").Inc()
@@ -128,7 +128,7 @@ func (m *Collectors) Loaded(label string, tools []string, warnings int) {
 }
 
 // Failed counts a failed load.
-func (m *Collectors) Failed(label string) {
+func (m *collectors) Failed(label string) {
 	m.loads.WithLabelValues(label, "failed").Inc()
 }
 
@@ -139,7 +139,7 @@ type Calls struct {
 }
 
 // Of returns the collectors of one toolset over one protocol.
-func (m *Collectors) Of(toolset, protocol string) Calls {
+func (m *collectors) Of(toolset, protocol string) Calls {
 	return Calls{
 		calls:    m.calls.MustCurryWith(prometheus.Labels{"toolset": toolset, "protocol": protocol}),
 		duration: m.duration.WithLabelValues(toolset, protocol),
@@ -171,12 +171,12 @@ func newOperationDuration() *prometheus.HistogramVec {
 }
 
 // Unreadable counts a record of the store that cannot be read.
-func (m *Collectors) Unreadable(kind string) { m.unreadable.WithLabelValues(kind).Inc() }
+func (m *collectors) Unreadable(kind string) { m.unreadable.WithLabelValues(kind).Inc() }
 
 // CallsDropped counts calls that were not kept.
-func (m *Collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }
+func (m *collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }
 
 // ObserveOperation records how long a request of an MCP client took. The tool and the error are "" if there is none.
-func (m *Collectors) ObserveOperation(method, tool, failure, revision string, took time.Duration) {
+func (m *collectors) ObserveOperation(method, tool, failure, revision string, took time.Duration) {
 	m.requests.WithLabelValues(method, tool, failure, revision).Observe(took.Seconds())
 }

@@ -25,7 +25,7 @@ type retiredSeries struct{ toolset, tool string }
 
 // retire schedules the removal of the series after retiredSeriesTime. A series stays if its
 // tool or toolset returns before. The caller holds mu.
-func (m *Collectors) retire(removed ...retiredSeries) {
+func (m *collectors) retire(removed ...retiredSeries) {
 	if len(removed) == 0 {
 		return
 	}
@@ -41,7 +41,7 @@ func (m *Collectors) retire(removed ...retiredSeries) {
 }
 
 // removeRetired removes the series whose time is over.
-func (m *Collectors) removeRetired() {
+func (m *collectors) removeRetired() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -56,7 +56,7 @@ func (m *Collectors) removeRetired() {
 
 // remove removes the series of tools and toolsets, except those that have returned. It scans each collector once, where
 // DeletePartialMatch would scan them for each tool. The caller holds mu.
-func (m *Collectors) remove(due []retiredSeries) {
+func (m *collectors) remove(due []retiredSeries) {
 	gone, names := make(map[retiredSeries]bool), make(map[string]bool)
 	for _, series := range due {
 		delete(m.retired, series)
@@ -82,7 +82,7 @@ func (m *Collectors) remove(due []retiredSeries) {
 }
 
 // hasReturned reports whether the tool or the toolset exists again. The caller holds mu.
-func (m *Collectors) hasReturned(series retiredSeries) bool {
+func (m *collectors) hasReturned(series retiredSeries) bool {
 	use := m.labels[series.toolset]
 	if use == nil || series.tool == "" {
 		return use != nil

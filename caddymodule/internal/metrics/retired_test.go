@@ -12,7 +12,7 @@ import (
 )
 
 // loadedWith returns collectors of a toolset t, which is loaded.
-func loadedWith(names []string) *Collectors {
+func loadedWith(names []string) *collectors {
 	m := newCollectors()
 	m.Acquire("t")
 	m.Loaded("t", names, 0)
@@ -20,7 +20,7 @@ func loadedWith(names []string) *Collectors {
 }
 
 // countOne counts a successful call of each tool.
-func countOne(m *Collectors, toolset string, names []string) {
+func countOne(m *collectors, toolset string, names []string) {
 	of := m.Of(toolset, "mcp")
 	for _, name := range names {
 		of.Observe(name, "ok", 0)
@@ -34,7 +34,7 @@ func countSeries(c prometheus.Collector) int {
 	return len(series)
 }
 
-func wantSeries(t *testing.T, m *Collectors, want int, when string) {
+func wantSeries(t *testing.T, m *collectors, want int, when string) {
 	t.Helper()
 	if got := countSeries(m.calls); got != want {
 		t.Errorf("%s: %d series, want %d", when, got, want)

@@ -32,7 +32,7 @@ import (
 
 // Limits of notices.
 const (
-	Timeout = time.Minute // the maximum of Notifier.MaxDuration
+	timeout = time.Minute // the maximum of Notifier.MaxDuration
 
 	maxConcurrent = 8                // notices of one Notifier at a time
 	maxTries      = 20               // of one notice
@@ -61,7 +61,7 @@ type Notifier interface {
 }
 
 // A Selector is a Notifier that says which notices it sends. Other Notifiers get those about reviews.
-type Selector interface {
+type selector interface {
 	Wants(kind string) bool // kind is a Notice.Type
 }
 
@@ -172,7 +172,7 @@ func (s *Service) Wants(kinds ...string) bool { return s != nil && s.wanted(kind
 
 // wants reports whether a Notifier sends notices of that type.
 func (s *Service) wants(n int, kind string) bool {
-	if selects, ok := s.options.Notifiers[n].(Selector); ok {
+	if selects, ok := s.options.Notifiers[n].(selector); ok {
 		return selects.Wants(kind)
 	}
 	return kind == typePending || kind == typeEscalated
@@ -326,7 +326,7 @@ func (s *Service) fields(n int, notice *Notice) []zap.Field {
 
 // maxDuration returns how long a Notifier has for one notice.
 func (s *Service) maxDuration(n int) time.Duration {
-	return min(s.options.Notifiers[n].MaxDuration(), Timeout)
+	return min(s.options.Notifiers[n].MaxDuration(), timeout)
 }
 
 // notice returns the notice about a review to the people of a step.

@@ -81,7 +81,7 @@ func (s *Slack) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Interface guards
 var (
 	_ Notifier              = (*Slack)(nil)
-	_ Selector              = (*Slack)(nil)
+	_ selector              = (*Slack)(nil)
 	_ caddy.Provisioner     = (*Slack)(nil)
 	_ caddy.CleanerUpper    = (*Slack)(nil)
 	_ caddyfile.Unmarshaler = (*Slack)(nil)

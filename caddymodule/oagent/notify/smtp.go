@@ -115,8 +115,8 @@ func (s *SMTP) prepare(repl *caddy.Replacer) (err error) {
 	case user != "":
 		s.auth = smtp.PlainAuth("", user, password, s.host)
 	}
-	if s.Timeout = cmp.Or(s.Timeout, caddy.Duration(smtpTimeout)); s.Timeout < 0 || time.Duration(s.Timeout) > Timeout {
-		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(s.Timeout), Timeout)
+	if s.Timeout = cmp.Or(s.Timeout, caddy.Duration(smtpTimeout)); s.Timeout < 0 || time.Duration(s.Timeout) > timeout {
+		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(s.Timeout), timeout)
 	}
 	return s.provision(repl)
 }
@@ -320,7 +320,7 @@ func (s *SMTP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Interface guards
 var (
 	_ Notifier              = (*SMTP)(nil)
-	_ Selector              = (*SMTP)(nil)
+	_ selector              = (*SMTP)(nil)
 	_ caddy.Provisioner     = (*SMTP)(nil)
 	_ caddyfile.Unmarshaler = (*SMTP)(nil)
 )

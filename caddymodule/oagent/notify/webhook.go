@@ -133,7 +133,7 @@ func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Interface guards
 var (
 	_ Notifier              = (*Webhook)(nil)
-	_ Selector              = (*Webhook)(nil)
+	_ selector              = (*Webhook)(nil)
 	_ caddy.Provisioner     = (*Webhook)(nil)
 	_ caddy.CleanerUpper    = (*Webhook)(nil)
 	_ caddyfile.Unmarshaler = (*Webhook)(nil)

@@ -61,7 +61,7 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 		return "", nil, outer.Errf("header and credential of reviewer %s are for ask with a URL", name)
 	case reviewer.AskRaw != nil:
 	case program.URL != "":
-		reviewer.AskRaw = caddyconfig.JSONModuleObject(program, InlineKey, "http", nil)
+		reviewer.AskRaw = caddyconfig.JSONModuleObject(program, inlineKey, "http", nil)
 	case reviewer.Timeout > 0 || len(program.Credentials) > 0:
 		return "", nil, outer.Errf("the block of reviewer %s has no ask: add the URL of the agent's program, as in: ask https://supervisor.example.com/reviews", name)
 	case len(reviewer.Users) == 0:
@@ -79,7 +79,7 @@ func (a *Agent) readAsk(b *directive.Block, program *Program) (err error) {
 			if err := b.Once(); err != nil {
 				return err
 			}
-			a.AskRaw, err = b.Guest(Namespace, InlineKey)
+			a.AskRaw, err = b.Guest(namespace, inlineKey)
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (a *Agent) readAsk(b *directive.Block, program *Program) (err error) {
 
 // isModule reports whether a word is the name of a module and not a URL.
 func isModule(word string) bool {
-	_, err := caddy.GetModule(Namespace + "." + word)
+	_, err := caddy.GetModule(namespace + "." + word)
 	return err == nil
 }
 

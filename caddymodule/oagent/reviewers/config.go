@@ -19,8 +19,8 @@ import (
 
 // Limits on the response time of a reviewing agent's program.
 const (
-	DefaultAskTimeout = 30 * time.Second
-	MaxAskTimeout     = 10 * time.Minute
+	defaultAskTimeout = 30 * time.Second
+	maxAskTimeout     = 10 * time.Minute
 )
 
 // Agent configures who decides reviews: an agent, or people.
@@ -68,7 +68,7 @@ func init() {
 
 // CaddyModule returns the Caddy module information.
 func (*Program) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".http", New: func() caddy.Module { return new(Program) }}
+	return caddy.ModuleInfo{ID: namespace + ".http", New: func() caddy.Module { return new(Program) }}
 }
 
 func (a *Agent) provision(ctx caddy.Context, ttl time.Duration) error {
@@ -81,9 +81,9 @@ func (a *Agent) provision(ctx caddy.Context, ttl time.Duration) error {
 	if slices.Contains(a.Users, "") {
 		return errors.New("user name is empty")
 	}
-	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(DefaultAskTimeout))
-	if a.Timeout < 0 || time.Duration(a.Timeout) > MaxAskTimeout {
-		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(a.Timeout), MaxAskTimeout)
+	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(defaultAskTimeout))
+	if a.Timeout < 0 || time.Duration(a.Timeout) > maxAskTimeout {
+		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(a.Timeout), maxAskTimeout)
 	}
 	if a.AskRaw == nil {
 		return nil

@@ -90,7 +90,7 @@ type question struct {
 // ask calls the program, unless another node does. It returns when to check again; zero for
 // never.
 func (q *question) ask(ctx context.Context) time.Time {
-	timeout := DefaultAskTimeout
+	timeout := defaultAskTimeout
 	if q.HasProgram(q.agent) {
 		timeout = time.Duration(q.agents[q.agent].Timeout)
 	}
@@ -165,7 +165,7 @@ func (q *question) decide(ctx context.Context, claim *review.Claim) error {
 	if err != nil {
 		return err
 	}
-	if answer.Decision == Pending {
+	if answer.Decision == pending {
 		q.log("an agent decides a review later", q.agent, r)
 		q.count(laterDecision)
 		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, laterDecision, r.Rule)

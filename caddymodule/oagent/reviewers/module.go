@@ -8,10 +8,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
-// Namespace has the programs of reviewing agents. In JSON, the member InlineKey has the name of the module.
+// Namespace has the programs of reviewing agents. In JSON, the member inlineKey has the name of the module.
 const (
-	Namespace = "oagent.reviewers"
-	InlineKey = "module"
+	namespace = "oagent.reviewers"
+	inlineKey = "module"
 )
 
 // Asker is a guest module of the namespace oagent.reviewers: the program of a reviewing agent. Its methods are
@@ -41,7 +41,7 @@ type Answer struct {
 // check returns an error if the answer of a module is invalid.
 func (a *Answer) check() error {
 	switch {
-	case a == nil || a.Decision != Approve && a.Decision != Deny && a.Decision != Pending:
+	case a == nil || a.Decision != Approve && a.Decision != Deny && a.Decision != pending:
 		return errors.New("decision in the response must be approve, deny or pending")
 	case len(a.Comment) > review.MaxComment:
 		return fmt.Errorf("comment in the response has %d bytes; the limit is %d", len(a.Comment), review.MaxComment)

@@ -52,7 +52,7 @@ func (a *Program) Ask(ctx context.Context, question *Question) (*Answer, error) 
 	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusAccepted:
-		return &Answer{Decision: Pending}, nil
+		return &Answer{Decision: pending}, nil
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, errors.New("the program responds with a redirect, which is not followed: set ask to the final URL")
 	case response.StatusCode != http.StatusOK:

@@ -42,7 +42,7 @@ import (
 const (
 	Approve = "approve"
 	Deny    = "deny"
-	Pending = "pending" // of a program that decides later
+	pending = "pending" // of a program that decides later
 )
 
 // Options are what the service needs of the oagent handler.

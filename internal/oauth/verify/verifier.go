@@ -40,8 +40,8 @@ const (
 	DefaultMaxWait = 5 * time.Second
 )
 
-// DefaultAlgorithms returns the signature algorithms that are accepted by default.
-func DefaultAlgorithms() []string {
+// defaultAlgorithms returns the signature algorithms that are accepted by default.
+func defaultAlgorithms() []string {
 	return []string{"RS256", "PS256", "ES256", "ES384", "EdDSA"}
 }
 
@@ -98,7 +98,7 @@ func redacted(address string) string {
 // default.
 type Options struct {
 	Issuers    []Issuer
-	Algorithms []string      // signature algorithms; default: DefaultAlgorithms
+	Algorithms []string      // signature algorithms; default: defaultAlgorithms
 	Leeway     time.Duration // default: DefaultLeeway; none if negative
 	Refresh    time.Duration // default: DefaultRefresh
 	MinRefetch time.Duration // default: DefaultMinRefetch
@@ -127,7 +127,7 @@ type Observer struct {
 // setDefaults sets missing options and validates the others.
 func (o *Options) setDefaults() error {
 	if len(o.Algorithms) == 0 {
-		o.Algorithms = DefaultAlgorithms()
+		o.Algorithms = defaultAlgorithms()
 	}
 	for _, algorithm := range o.Algorithms {
 		if err := CheckAlgorithm(algorithm); err != nil {

@@ -18,10 +18,10 @@ import (
 )
 
 // A Form is the kind of content block that represents a response body.
-type Form uint8
+type form uint8
 
 const (
-	emptyForm Form = iota // a text block with the status line
+	emptyForm form = iota // a text block with the status line
 	JSONForm              // a text block, and structuredContent if the JSON is valid
 	TextForm              // a text block
 	ImageForm             // an image block in Base64
@@ -31,7 +31,7 @@ const (
 
 // FormOf selects the form by the media type. A body without a media type becomes text if it is valid
 // UTF-8.
-func FormOf(r *tools.Result) Form {
+func FormOf(r *tools.Result) form {
 	if r == nil || len(r.Body) == 0 {
 		return emptyForm
 	}
@@ -83,7 +83,7 @@ func AppendText[T string | []byte](dst []byte, s T) []byte {
 }
 
 // AppendResponse appends the content block of a successful call of a tool in tools.
-func AppendResponse(dst []byte, f Form, outcome tools.Outcome, toolset *tools.Toolset, v protocol.Revision) []byte {
+func AppendResponse(dst []byte, f form, outcome tools.Outcome, toolset *tools.Toolset, v protocol.Revision) []byte {
 	r := outcome.Result
 	if f == AudioForm && !v.SupportsAudio() {
 		f = BlobForm

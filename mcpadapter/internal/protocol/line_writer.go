@@ -12,8 +12,8 @@ type Channel interface {
 	Send(message []byte) error
 }
 
-// A LineWriter is a Channel that writes one line per message.
-type LineWriter struct {
+// A lineWriter is a Channel that writes one line per message.
+type lineWriter struct {
 	w      io.Writer
 	Broken func() // called once when a write fails
 
@@ -22,12 +22,12 @@ type LineWriter struct {
 	fail error
 }
 
-// NewLineWriter returns a LineWriter that writes to w.
-func NewLineWriter(w io.Writer) *LineWriter { return &LineWriter{w: w} }
+// NewLineWriter returns a lineWriter that writes to w.
+func NewLineWriter(w io.Writer) *lineWriter { return &lineWriter{w: w} }
 
 // Send writes one message. Line breaks delimit messages, so it replaces those in the message by
 // spaces.
-func (l *LineWriter) Send(message []byte) error {
+func (l *lineWriter) Send(message []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fail != nil {
@@ -47,7 +47,7 @@ func (l *LineWriter) Send(message []byte) error {
 }
 
 // Err returns the error of the write that failed, or nil.
-func (l *LineWriter) Err() error {
+func (l *lineWriter) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fail

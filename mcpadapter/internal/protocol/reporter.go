@@ -24,7 +24,7 @@ const (
 )
 
 // A Logger sends log messages to the client of one request.
-type Logger interface {
+type logger interface {
 	// Logs reports whether the client wants log messages of the level.
 	Logs(level Level) bool
 
@@ -37,7 +37,7 @@ type Logger interface {
 // requires that.
 type Reporter struct {
 	out          Channel
-	logger       Logger
+	logger       logger
 	token        jsontext.Value // with which the client requested progress; nil if it did not
 	withMessages bool           // whether progress notifications can have messages
 	latest       float64        // progress value of the last notification
@@ -54,7 +54,7 @@ type Reporter struct {
 // NewReporter returns a Reporter that sends progress to out with the token, and log messages to the logger.
 // A nil token means that the client wants no progress. withMessages says whether the revision allows
 // messages in progress notifications.
-func NewReporter(out Channel, to Logger, token jsontext.Value, withMessages bool) *Reporter {
+func NewReporter(out Channel, to logger, token jsontext.Value, withMessages bool) *Reporter {
 	return &Reporter{
 		logger:       to,
 		token:        token,

@@ -20,7 +20,7 @@ func (d Digests) Changes(now Digests) (c Lists) {
 	return c
 }
 
-// AppendTo appends the digests in binary form, DigestSize bytes.
+// AppendTo appends the digests in binary form, digestSize bytes.
 func (d Digests) AppendTo(dst []byte) []byte {
 	for _, digest := range d {
 		dst = binary.BigEndian.AppendUint32(dst, digest)
@@ -28,11 +28,11 @@ func (d Digests) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// DigestSize is the number of bytes that AppendTo appends.
-const DigestSize = 3 * 4
+// digestSize is the number of bytes that AppendTo appends.
+const digestSize = 3 * 4
 
-// ReadDigests is the inverse of AppendTo. raw must have at least DigestSize bytes.
-func ReadDigests(raw []byte) (d Digests) {
+// readDigests is the inverse of AppendTo. raw must have at least digestSize bytes.
+func readDigests(raw []byte) (d Digests) {
 	for i := range d {
 		d[i] = binary.BigEndian.Uint32(raw[4*i:])
 	}
@@ -51,8 +51,8 @@ func (d Digests) EventID(suffix string) string {
 func DigestsOfEvent(id string) (d Digests, ok bool) {
 	text, _, _ := strings.Cut(id, ".")
 	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != DigestSize {
+	if err != nil || len(raw) != digestSize {
 		return d, false
 	}
-	return ReadDigests(raw), true
+	return readDigests(raw), true
 }

@@ -11,7 +11,7 @@ import (
 const MaxWatched = 64
 
 // A Filter selects the notifications that a client listens for (MCP 2026-07-28, SubscriptionFilter).
-type Filter struct {
+type filter struct {
 	Changes   Lists    // lists whose changes the client wants to know
 	Resources []string // URIs of the resources to watch
 	Tasks     []string // ids of the tasks to watch (SEP-2663, Task Status Notifications)
@@ -24,7 +24,7 @@ var filterMembers = []struct {
 }{{Tools, "toolsListChanged"}, {Prompts, "promptsListChanged"}, {Resources, "resourcesListChanged"}}
 
 // ReadFilter reads params.notifications of subscriptions/listen. It ignores unknown members.
-func ReadFilter(raw jsontext.Value) (f Filter, bad *protocol.Fault) {
+func ReadFilter(raw jsontext.Value) (f filter, bad *protocol.Fault) {
 	for walk := strictjson.Into(raw); walk.Next(); {
 		for _, n := range filterMembers {
 			if walk.Is(n.name) && walk.Value.Kind() == 't' {
@@ -64,7 +64,7 @@ func readStrings(raw jsontext.Value, member, what string) (list []string, bad *p
 }
 
 // AppendTo appends the accepted filter as JSON.
-func (f *Filter) AppendTo(dst []byte) []byte {
+func (f *filter) AppendTo(dst []byte) []byte {
 	var accepted strictjson.ObjectBuilder
 	for _, n := range filterMembers {
 		if f.Changes&n.list != 0 {

@@ -34,7 +34,7 @@ type Key [12]byte
 // HMAC-SHA256 over all of that and the user.
 const (
 	idFormat  = 2
-	idKeyAt   = 1 + 1 + 2 + 4 + DigestSize
+	idKeyAt   = 1 + 1 + 2 + 4 + digestSize
 	idPayload = idKeyAt + len(Key{})
 	idMAC     = 16
 	IDLength  = (idPayload + idMAC) * 4 / 3
@@ -42,9 +42,9 @@ const (
 
 // Reasons why a session is rejected.
 var (
-	ErrForeign = errors.New("was issued by another server or for another user")
-	ErrExpired = errors.New("has expired")
-	ErrEnded   = errors.New("has ended")
+	errForeign = errors.New("was issued by another server or for another user")
+	errExpired = errors.New("has expired")
+	errEnded   = errors.New("has ended")
 )
 
 // Secrets are the secrets of a server. The first of each list signs or seals; all of them are accepted,
@@ -113,23 +113,23 @@ func sign(macs *sync.Pool, dst, payload []byte, user string) []byte {
 func (g *Signer) Open(id, user string, now time.Time) (Session, error) {
 	var raw [idPayload + idMAC]byte
 	if len(id) != IDLength {
-		return Session{}, ErrForeign
+		return Session{}, errForeign
 	}
 	if n, err := base64.RawURLEncoding.Decode(raw[:], []byte(id)); err != nil || n != len(raw) {
-		return Session{}, ErrForeign
+		return Session{}, errForeign
 	}
 	if !g.signed(&raw, user) || raw[0] != idFormat {
-		return Session{}, ErrForeign
+		return Session{}, errForeign
 	}
 	s := Session{
 		Version: protocol.Revision(raw[1]),
 		Client:  protocol.Capabilities(binary.BigEndian.Uint16(raw[2:])),
 		Expires: time.Unix(int64(binary.BigEndian.Uint32(raw[4:])), 0),
-		Lists:   ReadDigests(raw[8:]),
+		Lists:   readDigests(raw[8:]),
 	}
 	copy(s.Key[:], raw[idKeyAt:])
 	if !now.Before(s.Expires) {
-		return Session{}, ErrExpired
+		return Session{}, errExpired
 	}
 	return s, nil
 }

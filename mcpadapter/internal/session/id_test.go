@@ -39,17 +39,17 @@ func TestSession_is_signed(t *testing.T) {
 		at       time.Time
 		want     error
 	}{
-		"other-secret": {signerOf([]byte("another")), id, "ada", now, ErrForeign},
+		"other-secret": {signerOf([]byte("another")), id, "ada", now, errForeign},
 		"rotated":      {signerOf([]byte("another"), secret), id, "ada", now, nil},
-		"rotated-away": {signerOf([]byte("another"), []byte("third")), id, "ada", now, ErrForeign},
-		"other-user":   {g, id, "bob", now, ErrForeign},
-		"no-user":      {g, id, "", now, ErrForeign},
-		"changed":      {g, string(flipped), "ada", now, ErrForeign},
-		"cut":          {g, id[:20], "ada", now, ErrForeign},
-		"empty":        {g, "", "ada", now, ErrForeign},
-		"not-base64":   {g, strings.Repeat("*", IDLength), "ada", now, ErrForeign},
-		"long":         {g, strings.Repeat("A", 10_000), "ada", now, ErrForeign},
-		"expired":      {g, id, "ada", now.Add(time.Hour), ErrExpired},
+		"rotated-away": {signerOf([]byte("another"), []byte("third")), id, "ada", now, errForeign},
+		"other-user":   {g, id, "bob", now, errForeign},
+		"no-user":      {g, id, "", now, errForeign},
+		"changed":      {g, string(flipped), "ada", now, errForeign},
+		"cut":          {g, id[:20], "ada", now, errForeign},
+		"empty":        {g, "", "ada", now, errForeign},
+		"not-base64":   {g, strings.Repeat("*", IDLength), "ada", now, errForeign},
+		"long":         {g, strings.Repeat("A", 10_000), "ada", now, errForeign},
+		"expired":      {g, id, "ada", now.Add(time.Hour), errExpired},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if _, err := c.signer.Open(c.id, c.user, c.at); err != c.want {

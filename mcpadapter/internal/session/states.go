@@ -132,7 +132,7 @@ func (l *State) End() {
 func (ls *States) Resume(g *Signer, id, user string, now time.Time) (Session, error) {
 	s, err := g.Open(id, user, now)
 	if err == nil && ls.ended(s.Key) {
-		err = ErrEnded
+		err = errEnded
 	}
 	return s, err
 }

@@ -20,27 +20,27 @@ import (
 	"github.com/fairwayhq/fairway/store/lease"
 )
 
-// Status is the state of a task.
-type Status string
+// status is the state of a task.
+type status string
 
 // The states of a task. The last three are final.
 const (
-	Working       Status = "working"
-	InputRequired Status = "input_required"
-	Completed     Status = "completed"
-	Failed        Status = "failed" // by a JSON-RPC error
-	Cancelled     Status = "cancelled"
+	Working       status = "working"
+	InputRequired status = "input_required"
+	Completed     status = "completed"
+	Failed        status = "failed" // by a JSON-RPC error
+	Cancelled     status = "cancelled"
 )
 
 // Final reports whether a task stays in this state.
-func (s Status) Final() bool { return s == Completed || s == Failed || s == Cancelled }
+func (s status) Final() bool { return s == Completed || s == Failed || s == Cancelled }
 
 // A Record is a task. It holds no credentials: what continues a call uses those of the request that
 // asks for the task.
 type Record struct {
 	ID       string    `json:"id"`
 	Revision string    `json:"revision"` // of MCP, in which Result is written
-	Status   Status    `json:"status"`
+	Status   status    `json:"status"`
 	Message  string    `json:"message,omitempty"`
 	Created  time.Time `json:"created"`
 	Updated  time.Time `json:"updated"`
@@ -78,7 +78,7 @@ type Inputs struct {
 const (
 	MaxResult    = 640 << 10
 	MaxArguments = 64 << 10
-	MaxRequests  = 64 << 10
+	maxRequests  = 64 << 10
 	maxResponses = 64 << 10
 	maxMeta      = 16 << 10
 	maxState     = 96 << 10
@@ -89,7 +89,7 @@ var ErrTooLarge = fmt.Errorf("the call is larger than a task may be: %w", store.
 
 // check returns an error if the record exceeds a limit.
 func (r *Record) check() error {
-	if len(r.Arguments) > 2*MaxArguments || len(r.Requests) > MaxRequests || len(r.Responses) > maxResponses ||
+	if len(r.Arguments) > 2*MaxArguments || len(r.Requests) > maxRequests || len(r.Responses) > maxResponses ||
 		len(r.Meta) > maxMeta || len(r.State) > maxState || len(r.Result) > MaxResult {
 		return ErrTooLarge
 	}
@@ -101,7 +101,7 @@ func (r *Record) check() error {
 func (r *Record) CanRepeat() bool { return r.Repeatable || r.Handle != "" }
 
 // End sets a final state.
-func (r *Record) End(s Status, message string) {
+func (r *Record) End(s status, message string) {
 	r.Status, r.Message = s, message
 	r.Lease.Clear()
 	r.Arguments, r.Meta, r.Requests, r.Responses, r.State = "", nil, nil, nil, ""

@@ -54,7 +54,7 @@ func TestTasks_only_the_owner_finds_a_task(t *testing.T) {
 		"another endpoint": func() error { _, err := elsewhere.Get(t.Context(), ann, r.ID); return err },
 		"no id":            func() error { _, err := node.Get(t.Context(), ann, ""); return err },
 		"an id that is long": func() error {
-			_, err := node.Get(t.Context(), ann, strings.Repeat("a", MaxIDSize+1))
+			_, err := node.Get(t.Context(), ann, strings.Repeat("a", maxIDSize+1))
 			return err
 		},
 		"a change by another user": func() error {
@@ -101,7 +101,7 @@ func TestCreate_limits_the_tasks_of_an_owner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, options := openStore(t)
 		tasks := New(options)
-		for range MaxOwned {
+		for range maxOwned {
 			create(t, tasks, ann, time.Minute)
 		}
 		if err := tasks.Create(t.Context(), ann, "", new(Record), 0); !errors.Is(err, ErrFull) {

@@ -22,8 +22,8 @@ const (
 	DefaultTTL   = time.Hour
 	DefaultLease = 15 * time.Second
 
-	MaxOwned  = 512 // tasks of one owner, until they expire
-	MaxIDSize = 64  // bytes
+	maxOwned  = 512 // tasks of one owner, until they expire
+	maxIDSize = 64  // bytes
 
 	storeTimeout = 5 * time.Second // of one operation
 )
@@ -31,7 +31,7 @@ const (
 var (
 	// ErrUnknown means that there is no such task, that it has expired, or that it is another owner's.
 	ErrUnknown = fmt.Errorf("no such task: %w", store.ErrNotFound)
-	// ErrFull means that the owner has MaxOwned tasks. store.ErrShare means that there is no room for more.
+	// ErrFull means that the owner has maxOwned tasks. store.ErrShare means that there is no room for more.
 	ErrFull = errors.New("too many tasks")
 	// ErrUnchanged is returned by the function of Change if there is nothing to change.
 	ErrUnchanged = errors.New("nothing is to be changed")
@@ -133,7 +133,7 @@ func (t *Tasks) Create(ctx context.Context, owner Owner, by store.Owner, r *Reco
 		return err
 	}
 	if err := t.index(st).Change(ctx, index, by, func(entries []indexEntry) ([]indexEntry, error) {
-		if len(entries) >= MaxOwned {
+		if len(entries) >= maxOwned {
 			return nil, ErrFull
 		}
 		return append(entries, indexEntry{r.ID, r.Expires}), nil
@@ -194,7 +194,7 @@ func decode(key string, found store.Record, err error) (*Record, []byte, error) 
 }
 
 // validID reports whether a task can have that id.
-func validID(id string) bool { return id != "" && len(id) <= MaxIDSize }
+func validID(id string) bool { return id != "" && len(id) <= maxIDSize }
 
 // Change changes a task, and returns it as it is then. Change may call the function more than once.
 // If the function returns an error, nothing is changed, and Change returns the error; exception:

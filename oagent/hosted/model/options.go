@@ -22,7 +22,7 @@ type APIOptions struct {
 	Model string `json:"model,omitempty"`
 
 	// Timeout limits the time until the response begins, and between two pieces of it. 0 means
-	// DefaultTimeout.
+	// defaultTimeout.
 	Timeout time.Duration `json:"-"`
 
 	// The maximum number of tokens that the model generates for one response. Default: 4096.
@@ -50,9 +50,9 @@ type APIOptions struct {
 
 // Defaults of APIOptions.
 const (
-	DefaultTimeout     = 2 * time.Minute
+	defaultTimeout     = 2 * time.Minute
 	DefaultMaxTokens   = 4096
-	DefaultMaxResponse = 8 << 20 // bytes
+	defaultMaxResponse = 8 << 20 // bytes
 )
 
 // maxIdleConnections is how many connections to an API are kept open while no request uses them.
@@ -76,9 +76,9 @@ func (o APIOptions) WithDefaults(baseURL string) (APIOptions, error) {
 			return o, fmt.Errorf("%s is negative", name)
 		}
 	}
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.MaxTokens = cmp.Or(o.MaxTokens, DefaultMaxTokens)
-	o.MaxResponse = cmp.Or(o.MaxResponse, DefaultMaxResponse)
+	o.MaxResponse = cmp.Or(o.MaxResponse, defaultMaxResponse)
 	if o.Transport == nil {
 		o.Transport = NewTransport()
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// firstPause is the pause before the first repeated request. It doubles with each further one, up to MaxPause.
+// firstPause is the pause before the first repeated request. It doubles with each further one, up to maxPause.
 const firstPause = 500 * time.Millisecond
 
-// MaxPause is the longest pause between two tries of a Model with retries. If the API asks for a longer one, the error is
+// maxPause is the longest pause between two tries of a Model with retries. If the API asks for a longer one, the error is
 // returned at once: a caller that waits itself needs no goroutine for it.
-const MaxPause = 5 * time.Second
+const maxPause = 5 * time.Second
 
 // WithRetries returns a Model that repeats a request up to retries times if its error is temporary and the request is not
 // Once. Between two tries it waits as long as the API asks for, otherwise an exponentially growing time with jitter.
@@ -38,8 +38,8 @@ func (r *retrying) Generate(ctx context.Context, request *Request, onText func(s
 			final.Final = true
 			return nil, &final
 		}
-		pause := e.Pause(firstPause, MaxPause, try)
-		if request.Once || try == r.retries || pause > MaxPause || *begun && request.OnRestart == nil {
+		pause := e.Pause(firstPause, maxPause, try)
+		if request.Once || try == r.retries || pause > maxPause || *begun && request.OnRestart == nil {
 			return nil, err
 		}
 		select {

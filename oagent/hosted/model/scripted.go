@@ -8,34 +8,34 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
-// ScriptedNotice begins each answer that is not JSON.
-const ScriptedNotice = "[This answer is scripted. No model was called.] "
+// scriptedNotice begins each answer that is not JSON.
+const scriptedNotice = "[This answer is scripted. No model was called.] "
 
 // noConversation is the answer if the script has none for the user's message.
 const noConversation = "The script has no answer to this message."
 
-// Scripted is a Model that plays a script, for examples and demonstrations that must run
+// scripted is a Model that plays a script, for examples and demonstrations that must run
 // without a key. It says in each answer that it is scripted, except in one that is JSON, which programs read.
 //
 // A script is a YAML file (script.go). The user's last message selects a conversation, and the
 // number of the model's messages since then selects the step (choose). Texts and arguments may
 // quote the user and the results of tools (placeholder.go). Scripted has no state: the same
 // conversation has the same next message after a restart and on every node.
-type Scripted struct {
+type scripted struct {
 	conversations []conversation
 }
 
 // NewScripted returns a Scripted that plays the script. Errors name the line.
-func NewScripted(script []byte) (*Scripted, error) {
+func NewScripted(script []byte) (*scripted, error) {
 	conversations, err := readScript(script)
 	if err != nil {
 		return nil, err
 	}
-	return &Scripted{conversations}, nil
+	return &scripted{conversations}, nil
 }
 
 // Generate implements Model. It reports text word by word.
-func (m *Scripted) Generate(ctx context.Context, request *Request, onText func(string)) (*Response, error) {
+func (m *scripted) Generate(ctx context.Context, request *Request, onText func(string)) (*Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (m *Scripted) Generate(ctx context.Context, request *Request, onText func(s
 		response.Stop = StopTools
 	}
 	if len(response.Calls) == 0 && !strictjson.Valid([]byte(response.Text)) {
-		response.Text = ScriptedNotice + response.Text
+		response.Text = scriptedNotice + response.Text
 	}
 	response.Usage = EstimateUsage(request, response)
 	if onText != nil {
@@ -71,7 +71,7 @@ func (m *Scripted) Generate(ctx context.Context, request *Request, onText func(s
 }
 
 // choose returns the step for a conversation.
-func (m *Scripted) choose(v *values) step {
+func (m *scripted) choose(v *values) step {
 	input := strings.ToLower(v.input)
 	for i := range m.conversations {
 		c := &m.conversations[i]
@@ -84,4 +84,4 @@ func (m *Scripted) choose(v *values) step {
 }
 
 // Interface guard
-var _ Model = (*Scripted)(nil)
+var _ Model = (*scripted)(nil)

@@ -77,11 +77,11 @@ func TestScripted(t *testing.T) {
 		t.Errorf("the second step is %+v, want %s", second, want)
 	}
 	third := next(`{"amount":{"eur":12}}`)
-	if want := ScriptedNotice + `Refunded {"eur":12}. {braces} (no value) (no value)`; third.Text != want || third.Stop != StopEnd {
+	if want := scriptedNotice + `Refunded {"eur":12}. {braces} (no value) (no value)`; third.Text != want || third.Stop != StopEnd {
 		t.Errorf("the third step is %+v, want %q", third, want)
 	}
 	r.Messages = append(r.Messages, Message{Role: RoleUser, Text: "Thanks"})
-	if last := next(); last.Text != ScriptedNotice+"You said: Thanks" {
+	if last := next(); last.Text != scriptedNotice+"You said: Thanks" {
 		t.Errorf("the second conversation is %+v", last)
 	}
 }
@@ -104,7 +104,7 @@ func TestScripted_results(t *testing.T) {
 			{Role: RoleTool, Results: []ToolResult{{CallID: "1", Content: content}}},
 		}}
 		response, err := m.Generate(t.Context(), r, nil)
-		if err != nil || response.Text != ScriptedNotice+want {
+		if err != nil || response.Text != scriptedNotice+want {
 			t.Errorf("%s: got %+v and %v, want the text %q", content, response, err, want)
 		}
 	}
@@ -118,7 +118,7 @@ func TestScripted_no_conversation(t *testing.T) {
 	}
 	r := &Request{Messages: []Message{{Role: RoleUser, Text: "a"}}}
 	response, err := m.Generate(t.Context(), r, nil)
-	if err != nil || !strings.HasPrefix(response.Text, ScriptedNotice) || response.Stop != StopEnd {
+	if err != nil || !strings.HasPrefix(response.Text, scriptedNotice) || response.Stop != StopEnd {
 		t.Errorf("got %+v and %v", response, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,7 +175,7 @@ func FuzzScripted(f *testing.F) {
 				return // a text that is not UTF-8
 			}
 			if len(response.Calls) == 0 {
-				if !strings.HasPrefix(response.Text, ScriptedNotice) {
+				if !strings.HasPrefix(response.Text, scriptedNotice) {
 					t.Errorf("got %q", response.Text)
 				}
 				return

@@ -24,14 +24,14 @@ import (
 
 // Limits on all accepted documents together.
 const (
-	MaxDocuments = 500
-	MaxTotal     = 32 << 20 // bytes
+	maxDocuments = 500
+	maxTotal     = 32 << 20 // bytes
 
 	maxBy = 256 // bytes of the id of a user in the index
 )
 
-// TTL is the lifetime of the documents. Running nodes renew it.
-const TTL = store.MaxTTL
+// ttl is the lifetime of the documents. Running nodes renew it.
+const ttl = store.MaxTTL
 
 const keyPrefix = "accepted/"
 
@@ -124,7 +124,7 @@ func (r *Registry) Put(ctx context.Context, c Change) (entry Entry, created bool
 	if err := current.check(&c); err != nil {
 		return Entry{}, false, err // without writing the document
 	}
-	if err := r.options.Store.Put(ctx, r.documentKey(&entry), store.Change{Value: c.Source, TTL: TTL}); err != nil {
+	if err := r.options.Store.Put(ctx, r.documentKey(&entry), store.Change{Value: c.Source, TTL: ttl}); err != nil {
 		return Entry{}, false, err
 	}
 	var replaced *Entry
@@ -204,7 +204,7 @@ func (r *Registry) change(ctx context.Context, change func(*index) error) error 
 			return store.Change{}, err
 		}
 		value, err := json.Marshal(current)
-		return store.Change{Value: value, TTL: TTL}, err
+		return store.Change{Value: value, TTL: ttl}, err
 	})
 }
 
@@ -235,10 +235,10 @@ func (x *index) check(c *Change) error {
 		}
 	}
 	switch {
-	case old == nil && len(x.Documents) >= MaxDocuments:
-		return fmt.Errorf("%w: it has %d, the limit; delete one first", ErrFull, MaxDocuments)
-	case total > MaxTotal:
-		return fmt.Errorf("%w: with this one they would have %s, more than the limit of %s", ErrFull, humanize.IBytes(uint64(total)), humanize.IBytes(MaxTotal)) //nolint:gosec // total is positive
+	case old == nil && len(x.Documents) >= maxDocuments:
+		return fmt.Errorf("%w: it has %d, the limit; delete one first", ErrFull, maxDocuments)
+	case total > maxTotal:
+		return fmt.Errorf("%w: with this one they would have %s, more than the limit of %s", ErrFull, humanize.IBytes(uint64(total)), humanize.IBytes(maxTotal)) //nolint:gosec // total is positive
 	}
 	return nil
 }

@@ -211,17 +211,17 @@ func TestLimits(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store, _ bool) {
 		r := newRegistry(t, open())
 		large := strings.Repeat("x", MaxDocument)
-		for i := range MaxTotal / MaxDocument {
+		for i := range maxTotal / MaxDocument {
 			put(t, r, fmt.Sprintf("large-%03d", i), large, Condition{})
 		}
 		if _, _, err := r.Put(t.Context(), Change{Name: "one-more", Source: []byte("x")}); !errors.Is(err, ErrFull) {
 			t.Errorf("total: %v", err)
 		}
 		put(t, r, "large-000", large[1:], Condition{}) // a replaced document does not count
-		for i := range MaxTotal / MaxDocument {
+		for i := range maxTotal / MaxDocument {
 			put(t, r, fmt.Sprintf("large-%03d", i), "x", Condition{})
 		}
-		for i := range MaxDocuments - MaxTotal/MaxDocument {
+		for i := range maxDocuments - maxTotal/MaxDocument {
 			put(t, r, fmt.Sprintf("small-%03d", i), "x", Condition{})
 		}
 		if _, _, err := r.Put(t.Context(), Change{Name: "one-more", Source: []byte("x")}); !errors.Is(err, ErrFull) {

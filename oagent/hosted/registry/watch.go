@@ -140,7 +140,7 @@ func (r *Registry) renew(ctx context.Context) {
 			if old.Value == nil {
 				return store.Change{Delete: true}, nil // it is lost, see read
 			}
-			return store.Change{TTL: TTL}, nil
+			return store.Change{TTL: ttl}, nil
 		}))
 	}
 	if err == nil {

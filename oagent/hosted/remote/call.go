@@ -223,7 +223,7 @@ func (e *started) send(ctx context.Context, target string, content any) (status 
 	r.Header.Set("Accept", "application/json")
 	calltrace.Inject(ctx, r.Header)
 	if len(e.call.Chain) > 0 {
-		r.Header.Set(ChainHeader, e.call.Chain.String())
+		r.Header.Set(chainHeader, e.call.Chain.String())
 	}
 	response, err := e.host.transport.RoundTrip(r)
 	if err != nil {
@@ -340,8 +340,8 @@ func (e *started) get(ctx context.Context) (s *state, after time.Duration, err e
 	r.Header.Set("Prefer", "wait="+strconv.Itoa(int(pollWait.Seconds())))
 	response, err := e.host.fetcher.Get(ctx, r.URL.String(), r.Header)
 	switch {
-	case errors.Is(err, fetch.ErrTooLarge) || err == nil && len(response.Body) > MaxResult:
-		return nil, 0, &invalidError{fmt.Errorf("the state of the Engagement is larger than %d bytes", MaxResult)}
+	case errors.Is(err, fetch.ErrTooLarge) || err == nil && len(response.Body) > maxResult:
+		return nil, 0, &invalidError{fmt.Errorf("the state of the Engagement is larger than %d bytes", maxResult)}
 	case err != nil:
 		return nil, 0, brief(err)
 	}

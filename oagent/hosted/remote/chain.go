@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// ChainHeader has the Chain of a request that starts an Engagement.
-const ChainHeader = "Oagent-Chain"
+// chainHeader has the Chain of a request that starts an Engagement.
+const chainHeader = "Oagent-Chain"
 
-// MaxChain is the maximum number of agents that call each other.
-const MaxChain = 8
+// maxChain is the maximum number of agents that call each other.
+const maxChain = 8
 
 // maxChainHeader is the maximum size of the header, in bytes.
 const maxChainHeader = 4 << 10
@@ -25,10 +25,10 @@ const digestSize = 12
 var (
 	// ErrCycle reports a call of an agent that waits for the caller.
 	ErrCycle = errors.New("the agent is already part of this chain of calls")
-	// ErrMalformedChain reports an invalid ChainHeader.
-	ErrMalformedChain = fmt.Errorf("the header %s is malformed: each entry must have %d lowercase hexadecimal digits", ChainHeader, 2*digestSize)
-	// ErrTooDeep reports a chain with more than MaxChain agents.
-	ErrTooDeep = fmt.Errorf("agents that call agents are nested deeper than %d levels", MaxChain)
+	// ErrMalformedChain reports an invalid chainHeader.
+	ErrMalformedChain = fmt.Errorf("the header %s is malformed: each entry must have %d lowercase hexadecimal digits", chainHeader, 2*digestSize)
+	// ErrTooDeep reports a chain with more than maxChain agents.
+	ErrTooDeep = fmt.Errorf("agents that call agents are nested deeper than %d levels", maxChain)
 )
 
 // Chain identifies the agents that wait for a call: the agent that the user called first, the
@@ -41,7 +41,7 @@ type Chain []string
 
 // ReadChain returns the chain of a request. The error is ErrTooDeep or ErrMalformedChain.
 func ReadChain(header http.Header) (Chain, error) {
-	text := strings.Join(header.Values(ChainHeader), ",")
+	text := strings.Join(header.Values(chainHeader), ",")
 	if text == "" {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func ReadChain(header http.Header) (Chain, error) {
 			return nil, ErrMalformedChain
 		}
 	}
-	if len(chain) > MaxChain {
+	if len(chain) > maxChain {
 		return nil, ErrTooDeep
 	}
 	return chain, nil
@@ -68,7 +68,7 @@ func (c Chain) Enter(host, path string) (Chain, error) {
 	if slices.Contains(c, own) {
 		return nil, ErrCycle
 	}
-	if len(c) >= MaxChain {
+	if len(c) >= maxChain {
 		return nil, ErrTooDeep
 	}
 	return append(slices.Clip(c), own), nil
@@ -80,7 +80,7 @@ func (c Chain) checkCall(host, path string) error {
 	return err
 }
 
-// String returns the chain as the value of ChainHeader.
+// String returns the chain as the value of chainHeader.
 func (c Chain) String() string { return strings.Join(c, ", ") }
 
 func digest(host, path string) string {

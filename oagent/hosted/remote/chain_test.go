@@ -13,7 +13,7 @@ import (
 
 func TestChain(t *testing.T) {
 	var chain Chain
-	for i := range MaxChain {
+	for i := range maxChain {
 		next, err := chain.Enter("a.example", fmt.Sprintf("/agents/%d", i))
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestChain(t *testing.T) {
 		t.Errorf("cycle: %v", err)
 	}
 	header := http.Header{}
-	header.Set(ChainHeader, chain.String())
+	header.Set(chainHeader, chain.String())
 	if read, err := ReadChain(header); err != nil || read.String() != chain.String() {
 		t.Errorf("%v, %v", read, err)
 	}
@@ -43,14 +43,14 @@ func TestReadChain(t *testing.T) {
 	}{
 		"none":         {nil, 0, false, false},
 		"two headers":  {[]string{one + "," + one, one}, 3, false, false},
-		"too deep":     {[]string{strings.Repeat(one+",", MaxChain) + one}, 0, true, true},
+		"too deep":     {[]string{strings.Repeat(one+",", maxChain) + one}, 0, true, true},
 		"huge":         {[]string{strings.Repeat(one+",", 10_000) + one}, 0, true, true},
 		"malformed":    {[]string{one + ", me"}, 0, false, true},
 		"empty part":   {[]string{one + ",," + one}, 0, false, true},
 		"uppercase":    {[]string{strings.ToUpper(digest("a", "b"))}, 0, false, true},
 		"wrong length": {[]string{one + "00"}, 0, false, true},
 	} {
-		chain, err := ReadChain(http.Header{ChainHeader: test.values})
+		chain, err := ReadChain(http.Header{chainHeader: test.values})
 		if (err != nil) != test.fails || len(chain) != test.length || errors.Is(err, ErrTooDeep) != test.deep {
 			t.Errorf("%s: %d, %v", name, len(chain), err)
 		}

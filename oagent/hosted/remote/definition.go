@@ -31,9 +31,9 @@ const (
 	retryPause = 30 * time.Second // after a failed fetch
 )
 
-// Definition contains the parts of the document of a remote agent that this server uses. The other
+// definition contains the parts of the document of a remote agent that this server uses. The other
 // server enforces the rest.
-type Definition struct {
+type definition struct {
 	Name        string
 	Description string // at most maxDescription bytes, without control characters
 }
@@ -47,16 +47,16 @@ type cached struct {
 
 // snapshot is the state after a fetch. It is immutable.
 type snapshot struct {
-	definition *Definition // nil if there is none
+	definition *definition // nil if there is none
 	err        error       // why there is none
 	tag        string      // entity tag of the definition
 	confirmed  time.Time   // when the server last confirmed the definition
 	until      time.Time   // until then nothing is fetched
 }
 
-// Definition returns the definition of an agent. It is fetched if none is known. A known one that
+// definition returns the definition of an agent. It is fetched if none is known. A known one that
 // is no longer fresh is returned at once and fetched again in the background.
-func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*Definition, error) {
+func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*definition, error) {
 	h, err := c.host(reference)
 	if err != nil {
 		return nil, &Error{Message: err.Error()}
@@ -82,7 +82,7 @@ func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*D
 }
 
 // refresh fetches the definition, unless another goroutine has just fetched it.
-func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Reference, e *cached) (*Definition, error) {
+func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Reference, e *cached) (*definition, error) {
 	e.fetching.Lock()
 	defer e.fetching.Unlock()
 	old := e.snapshot.Load()
@@ -145,7 +145,7 @@ func (c *Client) fetch(ctx context.Context, h *host, reference oagent.Reference,
 }
 
 // readDefinition reads a document. Keys that are not used here may have any value.
-func readDefinition(data []byte, name string) (*Definition, error) {
+func readDefinition(data []byte, name string) (*definition, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is not valid UTF-8")
 	}
@@ -168,7 +168,7 @@ func readDefinition(data []byte, name string) (*Definition, error) {
 	case strings.TrimSpace(value("description")) == "":
 		return nil, errors.New("it has no description")
 	}
-	return &Definition{Name: name, Description: printable(value("description"), maxDescription)}, nil
+	return &definition{Name: name, Description: printable(value("description"), maxDescription)}, nil
 }
 
 // printable returns a text of another server without control characters, cut to the limit.

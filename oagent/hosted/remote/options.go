@@ -16,9 +16,9 @@ import (
 
 // Defaults and limits of a Client.
 const (
-	DefaultTimeout = 5 * time.Minute // of a call
+	defaultTimeout = 5 * time.Minute // of a call
 
-	MaxResult = 1 << 20 // bytes of the state of an Engagement
+	maxResult = 1 << 20 // bytes of the state of an Engagement
 
 	requestTimeout = 30 * time.Second // of one request; more than pollWait
 	maxRedirects   = 3                // of a GET, on the same host
@@ -47,7 +47,7 @@ type HostOptions struct {
 	AllowPrivateAddresses bool `json:"allow_private_addresses,omitempty"`
 
 	// Timeout is how long a call may take, from the definition to the result. Default:
-	// DefaultTimeout.
+	// defaultTimeout.
 	Timeout time.Duration `json:"-"`
 
 	// Roots are the certificate authorities that the host's certificate may be from. Default:
@@ -106,7 +106,7 @@ func New(options Options) (*Client, error) {
 
 func newHost(h Host) *host {
 	if h.Timeout <= 0 {
-		h.Timeout = DefaultTimeout
+		h.Timeout = defaultTimeout
 	}
 	dialer := &net.Dialer{Timeout: requestTimeout}
 	if !h.AllowPrivateAddresses {
@@ -123,7 +123,7 @@ func newHost(h Host) *host {
 		MaxResponseHeaderBytes: maxHeader,
 	}
 	return &host{h, transport, fetch.New(fetch.Options{
-		MaxSize: max(MaxResult, oagent.MaxDocument), MaxRedirects: maxRedirects, SameHost: true,
+		MaxSize: max(maxResult, oagent.MaxDocument), MaxRedirects: maxRedirects, SameHost: true,
 		Timeout: requestTimeout, Transport: transport,
 	})}
 }

@@ -24,8 +24,8 @@ import (
 // ErrNotFailed means that there is nothing to retry: the run did not end at a request to its model.
 var ErrNotFailed = errors.New("the Engagement has not failed at its model, so there is nothing to retry")
 
-// MaxTitle is the maximum length of a title in bytes.
-const MaxTitle = 100
+// maxTitle is the maximum length of a title in bytes.
+const maxTitle = 100
 
 // Spent is what a run had spent when a round began.
 type Spent struct {
@@ -171,9 +171,9 @@ func (c Conversation) beginRound(st *State, in NewInput) error {
 		st.Phase = phaseModel
 		st.Turns++
 	} else {
-		st.Phase, st.Inputs = phaseInput, []Input{{ID: rand.Text(), Text: in.Text}}
+		st.Phase, st.Inputs = phaseInput, []input{{ID: rand.Text(), Text: in.Text}}
 	}
-	if in.Origin != nil && len(in.Origin) <= MaxOrigin {
+	if in.Origin != nil && len(in.Origin) <= maxOrigin {
 		st.Origin = in.Origin
 	}
 	st.Home = ""
@@ -185,7 +185,7 @@ func (c Conversation) beginRound(st *State, in NewInput) error {
 
 // addInput adds an input to a run that has not ended.
 func (s *State) addInput(in NewInput) (err error) {
-	added := Input{ID: rand.Text(), Text: in.Text}
+	added := input{ID: rand.Text(), Text: in.Text}
 	switch {
 	case s.Status.IsFinal():
 		return ErrEnded
@@ -205,7 +205,7 @@ func (s *State) addInput(in NewInput) (err error) {
 // titleOf returns the title of a run that begins with an input: its first line, shortened.
 func titleOf(input string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(input), "\n")
-	return text.Cut(strings.ToValidUTF8(strings.TrimSpace(line), "\ufffd"), MaxTitle)
+	return text.Cut(strings.ToValidUTF8(strings.TrimSpace(line), "\ufffd"), maxTitle)
 }
 
 // Rename changes the title of a run.

@@ -68,7 +68,7 @@ type NoticeRun struct {
 	Rule      string    `json:"rule,omitzero"`      // see Ending.Rule
 	WaitsFor  []string  `json:"waits_for,omitzero"` // ids of the questions or reviews that are new
 	StartedAt time.Time `json:"started_at"`
-	Usage     UsageView `json:"usage"`
+	Usage     usageView `json:"usage"`
 }
 
 // NoticeOptions configures the notices of a Runner.

@@ -17,9 +17,9 @@ import (
 const (
 	DefaultTurns        = 50
 	DefaultTokens       = 200_000
-	DefaultContext      = 100_000
+	defaultContext      = 100_000
 	DefaultTime         = 10 * time.Minute
-	DefaultResultTokens = 8000
+	defaultResultTokens = 8000
 	DefaultAgentGrace   = 15 * time.Minute
 	DefaultLease        = 30 * time.Second
 	DefaultSweep        = 15 * time.Second
@@ -33,7 +33,7 @@ const (
 	MaxMessage  = 256 << 10 // bytes of a message from the model, with its calls
 	MaxParallel = 8         // tool calls of one run at the same time
 	MaxDepth    = 8         // runs above a run
-	MaxOrigin   = 16 << 10  // bytes of New.Origin
+	maxOrigin   = 16 << 10  // bytes of New.Origin
 
 	limitTokens = "tokens" // Ending.Rule of the limit that is one of the whole run
 
@@ -69,7 +69,7 @@ type Limits struct {
 
 	// Whether the model summarizes the oldest messages before it no longer gets them: on or off. Each summary is a further request
 	// to the model. Default: off.
-	Summarize Summaries `json:"summarize,omitempty"`
+	Summarize summaries `json:"summarize,omitempty"`
 }
 
 // Questions says whether an agent can ask its user.
@@ -81,7 +81,7 @@ const (
 	QuestionsNone    Questions = "off"
 )
 
-var defaultLimits = Limits{DefaultTurns, DefaultTokens, DefaultContext, DefaultTime, DefaultResultTokens, QuestionsAllowed, SummariesNone}
+var defaultLimits = Limits{DefaultTurns, DefaultTokens, defaultContext, DefaultTime, defaultResultTokens, QuestionsAllowed, SummariesNone}
 
 // or returns the limits with those of another value in place of zero values.
 func (l Limits) or(other *Limits) Limits {
@@ -136,7 +136,7 @@ type Options struct {
 	Process string
 	// Workers is how many runs this node works on at the same time. A user can have about three quarters
 	// of them, see package share. 16 times as many runs can be in progress, which includes those that are
-	// queued. Default: DefaultWorkers.
+	// queued. Default: defaultWorkers.
 	Workers int
 	// Lease is the time after which other nodes may claim the runs of a node that no longer responds.
 	// Default: DefaultLease.
@@ -193,7 +193,7 @@ func (o *Options) setDefaults() error {
 	}
 	o.Node = o.Process + o.Node
 	if o.Workers <= 0 {
-		o.Workers = DefaultWorkers()
+		o.Workers = defaultWorkers()
 	}
 	if o.Lease <= 0 {
 		o.Lease = DefaultLease

@@ -274,15 +274,15 @@ func (a *activities) count() (n int) {
 }
 
 const (
-	minWorkers   = 64 // of DefaultWorkers
+	minWorkers   = 64 // of defaultWorkers
 	maxWorkers   = 1024
 	workerMemory = 16 << 20 // bytes of the limit for each worker; an average run needs about 1.4 MB
 )
 
-// DefaultWorkers returns the default number of runs that a node works on at the same time. A run mostly waits
+// defaultWorkers returns the default number of runs that a node works on at the same time. A run mostly waits
 // for its model, so the number depends on the memory limit of the process (GOMEMLIMIT, which Caddy sets from
 // the cgroup or the system): one run for each 16 MiB, at least 64 and at most 1024. Without a limit it is 64.
-func DefaultWorkers() int {
+func defaultWorkers() int {
 	memory := debug.SetMemoryLimit(-1) // a negative limit only reads it
 	if memory == math.MaxInt64 {
 		return minWorkers

@@ -116,7 +116,7 @@ type StartOptions struct {
 
 	Review, Reviewed string // see State.Review
 
-	// Origin is data for Tools about the request that started the run: JSON of at most MaxOrigin
+	// Origin is data for Tools about the request that started the run: JSON of at most maxOrigin
 	// bytes. It is stored, so it must not contain credentials.
 	Origin jsontext.Value
 
@@ -137,8 +137,8 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	if err := checkInput(n.Input); err != nil {
 		return nil, err
 	}
-	if len(n.Origin) > MaxOrigin {
-		return nil, fmt.Errorf("the origin of the run has %d bytes; the limit is %d", len(n.Origin), MaxOrigin)
+	if len(n.Origin) > maxOrigin {
+		return nil, fmt.Errorf("the origin of the run has %d bytes; the limit is %d", len(n.Origin), maxOrigin)
 	}
 	if n.ID == "" {
 		n.ID = NewID()
@@ -147,7 +147,7 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	st := &State{
 		Assignment: Assignment{ID: n.ID, Agent: n.Agent.Name, User: n.User, Review: n.Review, Reviewed: n.Reviewed, Forgets: n.Forgets, Started: now, Origin: n.Origin},
 		Changed:    now, Title: titleOf(cmp.Or(n.Title, n.Input)),
-		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
+		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []input{{ID: rand.Text(), Text: n.Input}},
 	}
 	if n.Parent != nil {
 		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
@@ -431,20 +431,20 @@ func (r *Runner) attempt(j *job, first bool) (paused bool, err error) {
 	return !e.state.retryAt().IsZero(), err
 }
 
-// Counts are numbers of runs.
-type Counts struct {
+// counts are numbers of runs.
+type counts struct {
 	Working int // that this node is working on, without those that wait
 	Queued  int // that wait for a worker: of this node, or of all nodes that share the store, as of the last sweep of this node
 	Waiting int // of all nodes that share the store, as of the last sweep of this node
 }
 
-// Counts returns how many runs there are.
-func (r *Runner) Counts() Counts {
+// counts returns how many runs there are.
+func (r *Runner) Counts() counts {
 	queued := int(r.queued.Load())
 	if r.options.Queue == nil {
 		queued = r.queue.Len()
 	}
-	return Counts{r.active.count(), queued, int(r.waiting.Load())}
+	return counts{r.active.count(), queued, int(r.waiting.Load())}
 }
 
 // IsClosing reports whether Close was called.

@@ -191,7 +191,7 @@ func (e *execution) charge(ctx context.Context, usage model.Usage, turns int) er
 }
 
 // callsAgents reports whether one of the calls is of an agent of this server or of another one.
-func (b *toolbox) callsAgents(calls []Call) bool {
+func (b *toolbox) callsAgents(calls []call) bool {
 	for i := range calls {
 		if t := b.byName[calls[i].Name]; t != nil && t.Agent {
 			return true
@@ -201,7 +201,7 @@ func (b *toolbox) callsAgents(calls []Call) bool {
 }
 
 // addCalled adds what the agents that a root has called have spent.
-func (s spending) addCalled(ctx context.Context, st *State, u *UsageView) error {
+func (s spending) addCalled(ctx context.Context, st *State, u *usageView) error {
 	if !st.Called || st.Root != "" {
 		return nil
 	}

@@ -62,8 +62,8 @@ type State struct {
 	Ending *Ending `json:"ending,omitzero"` // set with StatusError
 	Failed bool    `json:"failed,omitzero"` // the run may go on after this error, see hasFailed
 
-	Inputs []Input `json:"inputs,omitempty"` // from the user, not yet in the conversation
-	Calls  []Call  `json:"calls,omitempty"`  // in the model's last message
+	Inputs []input `json:"inputs,omitempty"` // from the user, not yet in the conversation
+	Calls  []call  `json:"calls,omitempty"`  // in the model's last message
 
 	// ModelTries is how often the request for the next message has failed in a row, because the model was unavailable.
 	ModelTries int `json:"model_tries,omitzero"`
@@ -141,18 +141,18 @@ const (
 	EndAgent    EndKind = "agent_removed"    // no node hosts the agent, see Options.AgentGrace
 )
 
-// Input is a message of the user.
-type Input struct {
+// input is a message of the user.
+type input struct {
 	ID        string `json:"id"`
 	Text      string `json:"text"`
 	InReplyTo string `json:"in_reply_to,omitzero"` // id of the Question that it answers; "" if it answers none
 }
 
-// Call is the progress of a tool call. Its arguments are in the conversation.
-type Call struct {
+// call is the progress of a tool call. Its arguments are in the conversation.
+type call struct {
 	ID     string     `json:"id"`
 	Name   string     `json:"name"`
-	Status CallStatus `json:"status"`
+	Status callStatus `json:"status"`
 	Wait   *Wait      `json:"wait,omitzero"` // set with CallWaiting
 
 	// Idempotent is Tool.Idempotent at the time of planning.
@@ -165,15 +165,15 @@ type Call struct {
 	Uncertain bool `json:"uncertain,omitzero"`
 }
 
-// CallStatus is the status of a tool call.
-type CallStatus string
+// callStatus is the status of a tool call.
+type callStatus string
 
 // Statuses of a tool call.
 const (
-	CallPlanned CallStatus = "planned"
-	CallBegun   CallStatus = "begun"   // recorded before it is made
-	CallWaiting CallStatus = "waiting" // see Call.Wait
-	CallDone    CallStatus = "done"    // its result is in the conversation
+	CallPlanned callStatus = "planned"
+	CallBegun   callStatus = "begun"   // recorded before it is made
+	CallWaiting callStatus = "waiting" // see Call.Wait
+	CallDone    callStatus = "done"    // its result is in the conversation
 )
 
 // Wait describes the event that a tool call waits for. A run that waits uses no memory and no
@@ -232,7 +232,7 @@ func (s *State) tasks() (ids []string) {
 }
 
 // count returns the number of calls with that status.
-func (s *State) count(status CallStatus) (n int) {
+func (s *State) count(status callStatus) (n int) {
 	for i := range s.Calls {
 		if s.Calls[i].Status == status {
 			n++
@@ -278,7 +278,7 @@ type View struct {
 	Exposes    jsontext.Value `json:"exposes,omitzero"`    // see oagent.Exposed
 	Reviews    []PendingCall  `json:"reviews,omitempty"`   // pending ones
 	Error      *Ending        `json:"error,omitzero"`
-	Usage      UsageView      `json:"usage"`
+	Usage      usageView      `json:"usage"`
 	Title      string         `json:"title,omitzero"`
 	StartedAt  time.Time      `json:"started_at"`
 	UpdatedAt  time.Time      `json:"updated_at"`
@@ -291,8 +291,8 @@ type PendingCall struct {
 	Made   bool   `json:"made,omitzero"` // the call was made and its result is held
 }
 
-// UsageView is the usage of a run so far.
-type UsageView struct {
+// usageView is the usage of a run so far.
+type usageView struct {
 	Turns        int   `json:"turns"`
 	ToolCalls    int   `json:"tool_calls"`
 	InputTokens  int64 `json:"input_tokens"`
@@ -304,8 +304,8 @@ type UsageView struct {
 	Cost float64 `json:"cost,omitzero"` // in the currency of the prices; 0 if there are none
 }
 
-func (u *Used) view() UsageView {
-	return UsageView{
+func (u *Used) view() usageView {
+	return usageView{
 		Turns: u.Turns, ToolCalls: u.CallsMade,
 		InputTokens: u.Usage.InputTokens, OutputTokens: u.Usage.OutputTokens, CachedTokens: u.Usage.CachedTokens, Estimated: u.Usage.Estimated,
 		Cost: model.Money(u.Usage.Cost),
@@ -387,13 +387,13 @@ func (s *State) answers(inReplyTo string) (string, error) {
 
 // replyTo returns the index of the unread input that answers a question, or -1.
 func (s *State) replyTo(question string) int {
-	return slices.IndexFunc(s.Inputs, func(in Input) bool { return in.InReplyTo == question })
+	return slices.IndexFunc(s.Inputs, func(in input) bool { return in.InReplyTo == question })
 }
 
 // nextReply returns the next unread answer to a question, and the index of the call that asked.
 // The index is -1 if there is none. An input that answers no question is read when all calls of the
 // model's message have results.
-func (s *State) nextReply() (Input, int) {
+func (s *State) nextReply() (input, int) {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Status == CallWaiting && c.Wait.Kind == WaitQuestion {
 			if at := s.replyTo(c.Wait.ID); at >= 0 {
@@ -401,7 +401,7 @@ func (s *State) nextReply() (Input, int) {
 			}
 		}
 	}
-	return Input{}, -1
+	return input{}, -1
 }
 
 func (s *State) hasReply() bool {

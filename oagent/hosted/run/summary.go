@@ -18,13 +18,13 @@ import (
 // node dies before that, the request is repeated. The model gets the messages as JSON in one message, without tools. That makes it
 // less likely that it continues the conversation, or follows instructions in it.
 
-// Summaries says whether the model summarizes the messages that it no longer gets.
-type Summaries string
+// summaries says whether the model summarizes the messages that it no longer gets.
+type summaries string
 
 // The values of Summaries.
 const (
-	SummariesWritten Summaries = "on"
-	SummariesNone    Summaries = "off"
+	SummariesWritten summaries = "on"
+	SummariesNone    summaries = "off"
 )
 
 const (

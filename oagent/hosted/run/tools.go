@@ -123,13 +123,13 @@ type AskError struct{ ID, Question string }
 
 func (e *AskError) Error() string { return "the call waits for the user: " + e.Question }
 
-// Caller makes a call that the Guard has allowed, or goes on with it if Invocation.Noted is set. The result is the output as JSON and
+// caller makes a call that the Guard has allowed, or goes on with it if Invocation.Noted is set. The result is the output as JSON and
 // the HTTP status, 200 or more. An error means that the tool did not respond; its message is for the model. See also AskError.
-type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capability) (outputs jsontext.Value, status int, err error)
+type caller func(ctx context.Context, i *Invocation, capability *oagent.Capability) (outputs jsontext.Value, status int, err error)
 
 // Guarded makes a call if the guard allows it, and returns the result if the guard releases it. It
 // does not wait for reviewers. For names, see oagent.Call.Names.
-func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
+func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call caller) Result {
 	guarded := oagent.Call{
 		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Turn: i.Turn, Uncertain: i.Uncertain,
 	}
@@ -241,10 +241,10 @@ func (b *toolbox) isDecision(name string) bool {
 
 // plan returns the calls of a response, and the results of the calls that cannot be made: of unknown
 // tools, with arguments that are not an object or that an inspector rejects, or cut off.
-func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Response) (calls []Call, results []entry) {
+func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Response) (calls []call, results []entry) {
 	for i := range r.Calls {
 		made := &r.Calls[i]
-		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
+		c := call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
 		sealed, problem := b.inspect(ctx, binding, made)
 		c.Sealed = sealed
 		if problem == "" {

@@ -9,17 +9,17 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// Limits of a Trace. Longer texts are cut, and what exceeds MaxTraced is left out.
+// Limits of a Trace. Longer texts are cut, and what exceeds maxTraced is left out.
 const (
-	MaxTracedText  = 4 << 10 // bytes of one text, arguments or reason
-	MaxTraced      = 1000    // turns and calls together, with those of called agents
+	maxTracedText  = 4 << 10 // bytes of one text, arguments or reason
+	maxTraced      = 1000    // turns and calls together, with those of called agents
 	maxTracedBytes = 1 << 20 // bytes of all texts; later ones are empty
 )
 
 // Trace is what happened in a run, in order.
 type Trace struct {
 	Turns   []Turn    `json:"turns"`
-	Omitted int       `json:"omitted,omitzero"` // turns and calls that exceed MaxTraced
+	Omitted int       `json:"omitted,omitzero"` // turns and calls that exceed maxTraced
 	Ended   time.Time `json:"ended_at,omitzero"`
 }
 
@@ -42,7 +42,7 @@ type TracedCall struct {
 	Arguments string       `json:"arguments,omitzero"` // as the model wrote them, perhaps not JSON
 	Began     time.Time    `json:"began_at"`           // of the first attempt; for a rejected call, when the model requested it
 	Ended     time.Time    `json:"ended_at,omitzero"`
-	Status    CallStatus   `json:"status"`           // CallRejected if the call was never begun
+	Status    callStatus   `json:"status"`           // CallRejected if the call was never begun
 	Failed    bool         `json:"failed,omitzero"`  // the result is an error
 	Reason    string       `json:"reason,omitzero"`  // the error of this server, such as a refusal; not what a tool returned
 	WaitedFor WaitKind     `json:"waited,omitzero"`  // the last Wait of the call
@@ -52,7 +52,7 @@ type TracedCall struct {
 
 // CallRejected is the status in a Trace of a call that was not begun: of an unknown tool, or with arguments that
 // are not a JSON object.
-const CallRejected CallStatus = "rejected"
+const CallRejected callStatus = "rejected"
 
 // Input returns the first message of the user.
 func (t *Trace) Input() string {
@@ -77,7 +77,7 @@ func (t *Trace) WithoutTexts() {
 
 // Trace returns what happened in a run so far.
 func (r *Runner) Trace(ctx context.Context, st *State) (*Trace, error) {
-	t := &tracer{runner: r, left: MaxTraced, bytes: maxTracedBytes}
+	t := &tracer{runner: r, left: maxTraced, bytes: maxTracedBytes}
 	trace, err := t.trace(ctx, st)
 	if err == nil && len(trace.Turns) == 0 && len(st.Inputs) > 0 { // the agent has not read it yet
 		trace.Turns = []Turn{{Began: st.Started, Ended: st.Started, Text: t.cut(st.Inputs[0].Text)}}
@@ -92,7 +92,7 @@ type tracer struct {
 }
 
 func (t *tracer) cut(content string) string {
-	content = text.Cut(content, min(MaxTracedText, t.bytes))
+	content = text.Cut(content, min(maxTracedText, t.bytes))
 	t.bytes -= len(content)
 	return content
 }

@@ -28,7 +28,7 @@ func (e *execution) takeInput(ctx context.Context) error {
 		return err
 	}
 	return e.record(func(st *State) []entry {
-		st.Inputs = slices.DeleteFunc(st.Inputs, func(i Input) bool { return i.ID == in.ID })
+		st.Inputs = slices.DeleteFunc(st.Inputs, func(i input) bool { return i.ID == in.ID })
 		if call >= 0 {
 			c := &st.Calls[call]
 			if c.Wait.Relayed {
@@ -125,7 +125,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), left, 0
 		if len(calls) > 0 {
-			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
+			st.Phase, st.Calls = phaseTools, append([]call(nil), calls...)
 			st.Called = st.Called || e.tools.callsAgents(calls)
 		} else if checked != nil {
 			return e.recordChecked(st, checked, entry{Kind: entryMessage, Message: &message, Usage: &response.Usage})
@@ -378,9 +378,9 @@ func (e *execution) returnAnswer(ctx context.Context) error {
 
 // Limits on what is retained of a user's runs of one agent.
 const (
-	MaxRetained       = 10   // runs, the latest
-	MaxRetainedInput  = 500  // bytes of the first input of a run
-	MaxRetainedAnswer = 1000 // bytes of its answer
+	maxRetained       = 10   // runs, the latest
+	maxRetainedInput  = 500  // bytes of the first input of a run
+	maxRetainedAnswer = 1000 // bytes of its answer
 )
 
 // memory keeps summaries of a user's latest runs for the agent: the first input and the last answer,
@@ -407,9 +407,9 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 	if st.User.ID == "" {
 		return nil
 	}
-	added := Retained{Run: st.ID, At: m.storage.now().UTC(), Answer: text.Cut(st.Text, MaxRetainedAnswer)}
+	added := Retained{Run: st.ID, At: m.storage.now().UTC(), Answer: text.Cut(st.Text, maxRetainedAnswer)}
 	if len(messages) > 0 {
-		added.Input = text.Cut(messages[0].Text, MaxRetainedInput)
+		added.Input = text.Cut(messages[0].Text, maxRetainedInput)
 	}
 	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
 		all, err := m.decode(st.Agent, st.User, old.Value)
@@ -417,7 +417,7 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 			return store.Change{}, err
 		}
 		all = append(withoutRun(all, st.ID), added)
-		value, err := json.Marshal(all[max(0, len(all)-MaxRetained):])
+		value, err := json.Marshal(all[max(0, len(all)-maxRetained):])
 		return store.Change{Value: value, TTL: m.storage.ttl, Owner: st.owner()}, err
 	})
 }

@@ -26,19 +26,19 @@ const (
 )
 
 // A Hit is a part of a text that a Detector has found.
-type Hit struct {
+type hit struct {
 	Start, End int
 	Label      string // "email"; replaces the part, in brackets
 	Whole      string // replaces the part if it is the whole text; "" for the label. It keeps formats of JSON Schema valid
 }
 
 // A Detector finds values in texts.
-type Detector interface {
+type detector interface {
 	// wants reports whether there may be something to find in a text with these traits.
 	wants(t traits, name nameKind) bool
 	// find appends what it finds in a text, ordered, without overlaps. Name is the kind of name of the JSON member that has
 	// the text.
-	find(hits []Hit, name nameKind, text []byte) []Hit
+	find(hits []hit, name nameKind, text []byte) []hit
 }
 
 // Detect returns the inspector that masks what a detector finds. With reject, it rejects messages with a hit.
@@ -48,10 +48,10 @@ type Detector interface {
 //
 // Detections that follow each other in a Chain share one walk over the bytes. The walk determines the traits of each string
 // (traits.go), and detectors read only the strings in which something may be.
-func Detect(d Detector, reject bool) inspect.Inspector { return &detection{d, reject} }
+func Detect(d detector, reject bool) inspect.Inspector { return &detection{d, reject} }
 
 type detection struct {
-	detector Detector
+	detector detector
 	reject   bool
 }
 
@@ -101,7 +101,7 @@ type search struct {
 	inName     bool            // the text is the name of a member
 	names      int             // member names that were masked
 	known      [64]knownName
-	hits       []Hit  // reused
+	hits       []hit  // reused
 	plain      []byte // reused by encoded
 	reading    reading
 }

@@ -31,7 +31,7 @@ type Pattern struct {
 //
 // One pass over a text looks for @ and for digits. Everything else happens around these. Patterns are expressions that run
 // on each text, unless they begin with a literal that the text does not contain.
-func PII(entities []string, patterns []Pattern) (Detector, error) {
+func PII(entities []string, patterns []Pattern) (detector, error) {
 	for _, e := range entities {
 		if !slices.Contains(Entities[:], e) {
 			return nil, fmt.Errorf("unknown entity %q; known are %s", e, strings.Join(Entities[:], ", "))
@@ -67,7 +67,7 @@ type pii struct {
 func (p *pii) wants(t traits, _ nameKind) bool { return t&p.traits != 0 || len(p.patterns) > 0 }
 
 // find implements Detector.
-func (p *pii) find(hits []Hit, name nameKind, text []byte) []Hit {
+func (p *pii) find(hits []hit, name nameKind, text []byte) []hit {
 	for i := 0; i < len(text); i++ {
 		if !p.begins[text[i]] {
 			continue
@@ -76,7 +76,7 @@ func (p *pii) find(hits []Hit, name nameKind, text []byte) []Hit {
 		if len(hits) > 0 {
 			free = hits[len(hits)-1].End
 		}
-		var h Hit
+		var h hit
 		var ok bool
 		next := i
 		if isDigit[text[i]] {
@@ -99,19 +99,19 @@ func (p *pii) find(hits []Hit, name nameKind, text []byte) []Hit {
 }
 
 // find appends the hits of a pattern that overlap with no other.
-func (p *Pattern) find(hits []Hit, text []byte) []Hit {
+func (p *Pattern) find(hits []hit, text []byte) []hit {
 	if prefix, _ := p.Expression.LiteralPrefix(); prefix != "" && !bytes.Contains(text, []byte(prefix)) {
 		return hits
 	}
 	found := len(hits)
 	for _, at := range p.Expression.FindAllIndex(text, -1) {
-		h := Hit{Start: at[0], End: at[1], Label: p.Label}
-		if h.Start < h.End && !slices.ContainsFunc(hits, func(o Hit) bool { return h.Start < o.End && o.Start < h.End }) {
+		h := hit{Start: at[0], End: at[1], Label: p.Label}
+		if h.Start < h.End && !slices.ContainsFunc(hits, func(o hit) bool { return h.Start < o.End && o.Start < h.End }) {
 			hits = append(hits, h)
 		}
 	}
 	if len(hits) > found {
-		slices.SortFunc(hits, func(a, b Hit) int { return a.Start - b.Start })
+		slices.SortFunc(hits, func(a, b hit) int { return a.Start - b.Start })
 	}
 	return hits
 }
@@ -131,7 +131,7 @@ const (
 )
 
 // findEmail returns the e-mail address whose @, or %40, is at a position.
-func findEmail(text []byte, at, free int) (h Hit, ok bool) {
+func findEmail(text []byte, at, free int) (h hit, ok bool) {
 	after := at + 1
 	if text[at] == '%' {
 		if after = at + 3; after > len(text) || text[at+1] != '4' || text[at+2] != '0' {
@@ -157,7 +157,7 @@ func findEmail(text []byte, at, free int) (h Hit, ok bool) {
 	if start == at || string(text[start:at]) == "git" || dot < 1 || string(host[dot:]) == ".invalid" || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
 		return h, false
 	}
-	return Hit{Start: start, End: end, Label: Email, Whole: "masked@email.invalid"}, true
+	return hit{Start: start, End: end, Label: Email, Whole: "masked@email.invalid"}, true
 }
 
 const maxNumber = 48 // characters of a number with its separators
@@ -165,11 +165,11 @@ const maxNumber = 48 // characters of a number with its separators
 var isSeparator = tableOf(" -./()")
 
 // number looks for an entity that begins at a digit. Next is the last position that was read.
-func (p *pii) number(name nameKind, text []byte, at, free int) (h Hit, next int, ok bool) {
+func (p *pii) number(name nameKind, text []byte, at, free int) (h hit, next int, ok bool) {
 	if at >= free+2 {
 		end, valid := findIBAN(text, at-2)
 		if valid && p.iban {
-			return Hit{Start: at - 2, End: end, Label: IBAN}, at, true
+			return hit{Start: at - 2, End: end, Label: IBAN}, at, true
 		}
 		if end > 0 {
 			return h, end - 1, false // its groups are no telephone number

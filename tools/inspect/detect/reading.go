@@ -72,7 +72,7 @@ func meantBy(r rune) rune {
 }
 
 // locate returns hits in the reading as hits in the original.
-func (r *reading) locate(hits []Hit) []Hit {
+func (r *reading) locate(hits []hit) []hit {
 	for i, h := range hits {
 		hits[i].Start, hits[i].End = r.at[h.Start], r.at[h.End]
 	}
@@ -80,7 +80,7 @@ func (r *reading) locate(hits []Hit) []Hit {
 }
 
 // find returns the hits of a detection in a text, and in its reading if it differs.
-func (s *search) find(d *namedDetection, name nameKind, text []byte, differs bool) []Hit {
+func (s *search) find(d *namedDetection, name nameKind, text []byte, differs bool) []hit {
 	hits := d.detector.find(s.hits[:0], name, text)
 	if differs {
 		hits = merged(append(hits, s.reading.locate(d.detector.find(nil, name, s.reading.text))...))
@@ -89,8 +89,8 @@ func (s *search) find(d *namedDetection, name nameKind, text []byte, differs boo
 }
 
 // merged returns hits in order. Those that overlap become one.
-func merged(hits []Hit) []Hit {
-	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(a.Start-b.Start, b.End-a.End, cmp.Compare(a.Label, b.Label)) })
+func merged(hits []hit) []hit {
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(a.Start-b.Start, b.End-a.End, cmp.Compare(a.Label, b.Label)) })
 	kept := hits[:0]
 	for _, h := range hits {
 		if last := len(kept) - 1; last >= 0 && h.Start < kept[last].End {

@@ -86,13 +86,13 @@ func (p *Presidio) Inspect(ctx context.Context, m *inspect.Message) (inspect.Ver
 }
 
 // hits returns the results as hits in bytes, ordered, without overlaps.
-func (p *Presidio) hits(joined string, results []presidioResult) ([]Hit, error) {
+func (p *Presidio) hits(joined string, results []presidioResult) ([]hit, error) {
 	positions := make([]int, 0, len(joined)+1)
 	for i := range joined {
 		positions = append(positions, i)
 	}
 	positions = append(positions, len(joined))
-	var hits []Hit
+	var hits []hit
 	for _, r := range results {
 		if r.Start < 0 || r.End <= r.Start || r.End >= len(positions) {
 			return nil, errors.New("the response of Presidio has a position outside of the text")
@@ -100,7 +100,7 @@ func (p *Presidio) hits(joined string, results []presidioResult) ([]Hit, error) 
 		if r.Score < p.Threshold {
 			continue
 		}
-		hits = append(hits, Hit{Start: positions[r.Start], End: positions[r.End], Label: labelOf(r.Type)})
+		hits = append(hits, hit{Start: positions[r.Start], End: positions[r.End], Label: labelOf(r.Type)})
 	}
 	return merged(hits), nil
 }
@@ -220,7 +220,7 @@ const separator = "\n"
 type collector struct {
 	texts []string // without repetitions
 	seen  map[string]bool
-	hits  map[string][]Hit // by text; nil in the first search
+	hits  map[string][]hit // by text; nil in the first search
 }
 
 func (c *collector) search(reject bool) *search {
@@ -233,7 +233,7 @@ func (c *collector) search(reject bool) *search {
 func (*collector) wants(traits, nameKind) bool { return true }
 
 // find implements Detector.
-func (c *collector) find(hits []Hit, _ nameKind, content []byte) []Hit {
+func (c *collector) find(hits []hit, _ nameKind, content []byte) []hit {
 	if c.hits == nil && !c.seen[string(content)] {
 		if c.seen == nil {
 			c.seen = make(map[string]bool)
@@ -245,8 +245,8 @@ func (c *collector) find(hits []Hit, _ nameKind, content []byte) []Hit {
 }
 
 // assign sets the hits in the joined texts. One that goes over the end of a text is one hit in each.
-func (c *collector) assign(all []Hit) {
-	c.hits = make(map[string][]Hit)
+func (c *collector) assign(all []hit) {
+	c.hits = make(map[string][]hit)
 	start := 0
 	for _, content := range c.texts {
 		end := start + len(content)
@@ -254,7 +254,7 @@ func (c *collector) assign(all []Hit) {
 			h := all[0]
 			from, to := max(h.Start, start)-start, min(h.End, end)-start
 			if from < to {
-				c.hits[content] = append(c.hits[content], Hit{Start: from, End: to, Label: h.Label})
+				c.hits[content] = append(c.hits[content], hit{Start: from, End: to, Label: h.Label})
 			}
 			if h.End > end {
 				break

@@ -14,7 +14,7 @@ import (
 //
 // Keywords of all rules are found by their first three bytes. The expression of a rule runs only on the bytes after one of
 // its keywords.
-func Secrets() Detector { return allSecrets() }
+func Secrets() detector { return allSecrets() }
 
 var allSecrets = sync.OnceValue(func() *secrets {
 	s := &secrets{byStart: make(map[string][]keyword)}
@@ -126,9 +126,9 @@ func (s *secrets) add(k keyword) {
 func (*secrets) wants(t traits, name nameKind) bool { return t&hasKeyword != 0 || name&secretName != 0 }
 
 // find implements Detector.
-func (s *secrets) find(hits []Hit, name nameKind, text []byte) []Hit {
+func (s *secrets) find(hits []hit, name nameKind, text []byte) []hit {
 	if name&secretName != 0 && looksSecret(text) {
-		return append(hits, Hit{Start: 0, End: len(text), Label: "secret"})
+		return append(hits, hit{Start: 0, End: len(text), Label: "secret"})
 	}
 	if len(text) < 3 {
 		return hits
@@ -150,7 +150,7 @@ func (s *secrets) find(hits []Hit, name nameKind, text []byte) []Hit {
 }
 
 // match applies the rule of a keyword at a position.
-func (k *keyword) match(text []byte, at int) (h Hit, ok bool) {
+func (k *keyword) match(text []byte, at int) (h hit, ok bool) {
 	if len(text)-at < len(k.text) || !k.rule.inner && at > 0 && isWord[text[at-1]] {
 		return h, false
 	}
@@ -169,7 +169,7 @@ func (k *keyword) match(text []byte, at int) (h Hit, ok bool) {
 	if k.rule.entropy > 0 && entropy(text[from:to]) < k.rule.entropy {
 		return h, false
 	}
-	return Hit{Start: from, End: to, Label: k.rule.label}, true
+	return hit{Start: from, End: to, Label: k.rule.label}, true
 }
 
 // looksSecret reports whether the value of a member that is named like a secret may be one.

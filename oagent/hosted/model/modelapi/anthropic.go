@@ -16,19 +16,19 @@ const AnthropicBaseURL = "https://api.anthropic.com"
 // anthropicVersion is the version of the API. Its format is that of this file and anthropic_response.go.
 const anthropicVersion = "2023-06-01"
 
-// Anthropic is a model behind Anthropic's Messages API: POST {base}/v1/messages.
-type Anthropic struct {
+// anthropic is a model behind Anthropic's Messages API: POST {base}/v1/messages.
+type anthropic struct {
 	options model.APIOptions
 	api     format
 }
 
 // NewAnthropic returns a Model. The base URL may end in /v1 or not.
-func NewAnthropic(options model.APIOptions) (*Anthropic, error) {
+func NewAnthropic(options model.APIOptions) (*anthropic, error) {
 	options, err := options.WithDefaults(AnthropicBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &Anthropic{options: options}
+	m := &anthropic{options: options}
 	m.api = format{
 		Options: &m.options, URL: strings.TrimSuffix(strings.TrimRight(options.BaseURL, "/"), "/v1") + "/v1/messages",
 		SetKey: setAnthropicKey, Body: m.body, NewReader: func() responseReader { return new(anthropicReader) },
@@ -44,12 +44,12 @@ func setAnthropicKey(header http.Header, key string) {
 }
 
 // Generate implements model.Model. If onText is not nil, the response is streamed.
-func (m *Anthropic) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+func (m *anthropic) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	return m.api.Generate(ctx, request, onText)
 }
 
 // Interface guard
-var _ model.Model = (*Anthropic)(nil)
+var _ model.Model = (*anthropic)(nil)
 
 // messagesRequest is the body of a request.
 type messagesRequest struct {
@@ -104,7 +104,7 @@ type anthropicTool struct {
 func textBlock(text string) contentBlock { return contentBlock{Type: "text", Text: text} }
 
 // body returns the body of a request.
-func (m *Anthropic) body(request *model.Request, names *toolNames, stream bool) any {
+func (m *anthropic) body(request *model.Request, names *toolNames, stream bool) any {
 	r := &messagesRequest{Model: m.options.Model, MaxTokens: model.Limit(request.MaxTokens, m.options.MaxTokens), Stream: stream}
 	r.Temperature = m.options.Temperature
 	if m.options.Effort != "" {
@@ -144,7 +144,7 @@ func (m *Anthropic) body(request *model.Request, names *toolNames, stream bool) 
 }
 
 // isOwn reports whether this model generated a message, whose reasoning other models cannot read.
-func (m *Anthropic) isOwn(message *model.Message) bool {
+func (m *anthropic) isOwn(message *model.Message) bool {
 	return message.Model == "" || message.Model == m.options.Model
 }
 

@@ -154,7 +154,7 @@ func FuzzReadMessage(f *testing.F) {
 	})
 }
 
-func startAnthropic(t *testing.T, server *modelserver.Server) *Anthropic {
+func startAnthropic(t *testing.T, server *modelserver.Server) *anthropic {
 	t.Helper()
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)

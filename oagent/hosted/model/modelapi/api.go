@@ -1,5 +1,5 @@
 // Package modelapi calls models behind the HTTP APIs of their providers. An API has two files: the format of its requests
-// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go). OpenAI's Responses API,
+// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go). openAI's Responses API,
 // which is small, has one (responses.go).
 //
 // All APIs have the rest in common: the time limits, the limits of responses and event streams (api.go), the names of

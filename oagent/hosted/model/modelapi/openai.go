@@ -13,15 +13,15 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// OpenAIBaseURL is the API of OpenAI.
+// OpenAIBaseURL is the API of openAI.
 const OpenAIBaseURL = "https://api.openai.com/v1"
 
-// OpenAI is a model behind an OpenAI-compatible API: POST {base}/chat/completions. OpenAI, vLLM, Ollama, llama.cpp,
+// openAI is a model behind an openAI-compatible API: POST {base}/chat/completions. openAI, vLLM, Ollama, llama.cpp,
 // LiteLLM and many others serve it.
 //
-// The official SDK is not used: its client is one package with all of OpenAI's APIs. On linux/amd64 it adds 29 MB to a
+// The official SDK is not used: its client is one package with all of openAI's APIs. On linux/amd64 it adds 29 MB to a
 // program of 98 MB, and reads settings from the environment.
-type OpenAI struct {
+type openAI struct {
 	options model.APIOptions
 	url     string
 
@@ -30,17 +30,17 @@ type OpenAI struct {
 }
 
 // NewOpenAI returns a Model.
-func NewOpenAI(options model.APIOptions) (*OpenAI, error) {
+func NewOpenAI(options model.APIOptions) (*openAI, error) {
 	options, err := options.WithDefaults(OpenAIBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &OpenAI{options: options, url: strings.TrimRight(options.BaseURL, "/") + "/chat/completions"}
+	m := &openAI{options: options, url: strings.TrimRight(options.BaseURL, "/") + "/chat/completions"}
 	m.completionTokens.Store(options.CompletionTokens || isOpenAI(options.BaseURL))
 	return m, nil
 }
 
-// isOpenAI reports whether the API is OpenAI's own. Its newer models reject max_tokens, while
+// isOpenAI reports whether the API is openAI's own. Its newer models reject max_tokens, while
 // compatible servers often know only that.
 func isOpenAI(baseURL string) bool {
 	u, err := url.Parse(baseURL)
@@ -49,7 +49,7 @@ func isOpenAI(baseURL string) bool {
 
 // Generate implements model.Model. If onText is not nil, the response is streamed. If the server rejects the
 // member of the request that limits the response, the request is repeated with the other one.
-func (m *OpenAI) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+func (m *openAI) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	completion := m.completionTokens.Load()
 	response, err := m.generate(ctx, request, onText, completion)
 	if !rejectsLimit(err, completion) {
@@ -75,7 +75,7 @@ func limitMember(completion bool) string {
 	return "max_tokens"
 }
 
-func (m *OpenAI) generate(ctx context.Context, request *model.Request, onText func(string), completion bool) (*model.Response, error) {
+func (m *openAI) generate(ctx context.Context, request *model.Request, onText func(string), completion bool) (*model.Response, error) {
 	api := format{
 		Options: &m.options, URL: m.url, SetKey: setOpenAIKey,
 		Body: func(request *model.Request, names *toolNames, stream bool) any {
@@ -93,7 +93,7 @@ func setOpenAIKey(header http.Header, key string) {
 }
 
 // Interface guard
-var _ model.Model = (*OpenAI)(nil)
+var _ model.Model = (*openAI)(nil)
 
 // chatRequest is the body of a request.
 type chatRequest struct {
@@ -145,7 +145,7 @@ type functionDescription struct {
 
 // body returns the body of a request. What does not change comes first and the messages follow in their order, so that the
 // API finds the beginning of a longer conversation in its cache of prompts. With completion, the limit of the response is max_completion_tokens.
-func (m *OpenAI) body(request *model.Request, names *toolNames, stream, completion bool) *chatRequest {
+func (m *openAI) body(request *model.Request, names *toolNames, stream, completion bool) *chatRequest {
 	r := &chatRequest{Model: m.options.Model, Stream: stream, Temperature: m.options.Temperature, ReasoningEffort: m.options.Effort}
 	if stream {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}

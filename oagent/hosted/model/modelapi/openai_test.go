@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// TestOpenAI_other_servers reads what compatible servers send that differs from OpenAI.
+// TestOpenAI_other_servers reads what compatible servers send that differs from openAI.
 func TestOpenAI_other_servers(t *testing.T) {
 	events := func(lines ...string) modelserver.Step {
 		return modelserver.Step{
@@ -160,7 +160,7 @@ func FuzzReadResponse(f *testing.F) {
 	})
 }
 
-func startOpenAI(t *testing.T, step modelserver.Step) *OpenAI {
+func startOpenAI(t *testing.T, step modelserver.Step) *openAI {
 	t.Helper()
 	server := httptest.NewServer(&modelserver.Server{Respond: modelserver.Sequence(step)})
 	t.Cleanup(server.Close)

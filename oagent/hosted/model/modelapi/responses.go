@@ -11,20 +11,20 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// Responses is a model behind OpenAI's Responses API: POST {base}/responses. Each request has the whole conversation, and the
+// responses is a model behind openAI's Responses API: POST {base}/responses. Each request has the whole conversation, and the
 // API stores nothing.
-type Responses struct {
+type responses struct {
 	options model.APIOptions
 	api     format
 }
 
 // NewResponses returns a Model.
-func NewResponses(options model.APIOptions) (*Responses, error) {
+func NewResponses(options model.APIOptions) (*responses, error) {
 	options, err := options.WithDefaults(OpenAIBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &Responses{options: options}
+	m := &responses{options: options}
 	m.api = format{
 		Options: &m.options, URL: strings.TrimRight(options.BaseURL, "/") + "/responses",
 		SetKey: setOpenAIKey, Body: m.body, NewReader: func() responseReader { return new(responsesReader) },
@@ -33,12 +33,12 @@ func NewResponses(options model.APIOptions) (*Responses, error) {
 }
 
 // Generate implements model.Model. If onText is not nil, the response is streamed.
-func (m *Responses) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+func (m *responses) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	return m.api.Generate(ctx, request, onText)
 }
 
 // Interface guard
-var _ model.Model = (*Responses)(nil)
+var _ model.Model = (*responses)(nil)
 
 // responsesRequest is the body of a request.
 type responsesRequest struct {
@@ -79,7 +79,7 @@ type responsesItem struct {
 }
 
 // body returns the body of a request.
-func (m *Responses) body(request *model.Request, names *toolNames, stream bool) any {
+func (m *responses) body(request *model.Request, names *toolNames, stream bool) any {
 	r := &responsesRequest{
 		Model: m.options.Model, Instructions: request.System, Stream: stream, Temperature: m.options.Temperature,
 		MaxOutputTokens: model.Limit(request.MaxTokens, m.options.MaxTokens),
@@ -98,7 +98,7 @@ func (m *Responses) body(request *model.Request, names *toolNames, stream bool) 
 }
 
 // appendItems appends the items of a message.
-func (m *Responses) appendItems(to []any, message *model.Message, names *toolNames) []any {
+func (m *responses) appendItems(to []any, message *model.Message, names *toolNames) []any {
 	if message.Model == m.options.Model { // other models cannot read it
 		for _, part := range message.Reasoning {
 			to = append(to, part)
