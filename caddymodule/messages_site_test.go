@@ -14,7 +14,7 @@ func TestMessages_of_wrong_configurations(t *testing.T) {
 		"a header line as credential": {"{\nagents {\ntoolset t a.yaml {\ncredential \"Authorization: Bearer s3cret\"\n}\n}\n}\n", "credential header Authorization \"Bearer {env.API_TOKEN}\"", "s3cret"},
 		"agents_health with options":  {":80 {\nagents_health {\npath /up\n}\n}\n", "unrecognized agents_health", ""},
 		"agents_health with two":      {":80 {\nagents_health /up /down\n}\n", "wrong argument count", ""},
-		"three secrets":               {":80 {\nmcp /mcp t.yaml {\nsecret a b c\n}\n}\n", "wrong argument count", ""},
+		"three secrets":               {":80 {\nmcp /mcp t.yaml {\nsecret a b c\n}\n}\n", "secret takes", ""},
 		"an empty secret":             {":80 {\nmcp /mcp t.yaml {\nsecret \"\" b\n}\n}\n", "empty", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package mcpadapter
 import (
 	"io"
 
-	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -69,8 +68,11 @@ func (s *Server) current() (d session.Digests, ok bool) {
 func (s *Server) WriteTools(out io.Writer, toolset *tools.Toolset) error {
 	c, v := s.newCatalog(toolset), s.enabled.NewestStateful()
 	b := []byte(`{"tools":[`)
-	for _, tool := range c.Visible {
-		b = c.AppendTool(append(strictjson.Comma(b), '\n'), tool, v)
+	for i, tool := range c.Visible {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.AppendTool(append(b, '\n'), tool, v)
 		if _, err := out.Write(b); err != nil {
 			return err
 		}
