@@ -435,3 +435,25 @@ func (h *Host) handOver() {
 
 // groupsOf returns the groups of the user of a run.
 func groupsOf(a *run.Assignment) []string { return readOrigin(a.Origin).user(a.User.ID).Groups }
+
+// guardHost is a Host as the guard knows it.
+type guardHost struct{ host *Host }
+
+// CheckAgents implements guard.Host.
+func (h guardHost) CheckAgents(names []string) error {
+	return h.host.options.Model.checkNames(h.host.options.AgentLimits, names)
+}
+
+// CheckRemote implements guard.Host.
+func (h guardHost) CheckRemote() func(oagent.Reference) error {
+	if h.host.options.Remote == nil {
+		return nil
+	}
+	return h.host.options.Remote.Check
+}
+
+// Runs implements guard.Host.
+func (h guardHost) Runs(agent *oagent.Agent) bool { return h.host.Runs(agent) }
+
+// Wake implements guard.Host.
+func (h guardHost) Wake(id string) { h.host.Wake(id) }

@@ -15,7 +15,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
@@ -149,28 +148,6 @@ func (c *Config) Cleanup() error {
 	}
 	return nil
 }
-
-// guardHost is a Host as the guard knows it.
-type guardHost struct{ host *Host }
-
-// CheckAgents implements guard.Host.
-func (h guardHost) CheckAgents(names []string) error {
-	return h.host.options.Model.checkNames(h.host.options.AgentLimits, names)
-}
-
-// CheckRemote implements guard.Host.
-func (h guardHost) CheckRemote() func(oagent.Reference) error {
-	if h.host.options.Remote == nil {
-		return nil
-	}
-	return h.host.options.Remote.Check
-}
-
-// Runs implements guard.Host.
-func (h guardHost) Runs(agent *oagent.Agent) bool { return h.host.Runs(agent) }
-
-// Wake implements guard.Host.
-func (h guardHost) Wake(id string) { h.host.Wake(id) }
 
 // Interface guards
 var (

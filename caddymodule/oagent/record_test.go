@@ -99,7 +99,7 @@ reverse_proxy `+sitetest.Upstream(t, sitetest.Echo))
 func TestOAgent_refuses_without_record(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", "  get-trip: {}\n"))
-	s.Start("agents {\n\tstore bolt DIR/agent.yaml/store.db\n}", sitetest.GuardedBlock("", sitetest.Upstream(t, sitetest.Echo)))
+	s.Start("agents {\n\tstore redis redis://127.0.0.1:1\n}", sitetest.GuardedBlock("", sitetest.Upstream(t, sitetest.Echo)))
 	if p := s.Problem(s.Request("DELETE", "/admin", "")); p.Kind != "unknown_operation" {
 		t.Errorf("%+v", p)
 	}

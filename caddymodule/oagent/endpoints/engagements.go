@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -374,4 +375,18 @@ func (q engagementRequest) renewEngagement(e *engagement.Summary) {
 		q.Options.Logger.Info("renewed an Engagement", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.User.ID))
 		q.writeState(renewed)
 	}
+}
+
+type auditorKey struct{}
+
+// ContextWithAuditor returns the context of a request that another handler has allowed to see all
+// Engagements.
+func ContextWithAuditor(ctx context.Context) context.Context {
+	return context.WithValue(ctx, auditorKey{}, true)
+}
+
+// isAuditor reports whether the context is one of ContextWithAuditor.
+func isAuditor(ctx context.Context) bool {
+	is, _ := ctx.Value(auditorKey{}).(bool)
+	return is
 }
