@@ -176,7 +176,7 @@ func (c *authConfig) options(b *directive.Block) directive.Options {
 			if err := b.Once(); err != nil {
 				return err
 			}
-			c.oauth.Introspection = new(introspection)
+			c.oauth.Introspection = new(Introspection)
 			return c.oauth.Introspection.unmarshal(b)
 		},
 		"leeway":     func() error { return readLeeway(b, &c.oauth.Leeway) },
@@ -218,7 +218,7 @@ func (c *authConfig) unmarshalIncludes(b *directive.Block) error {
 }
 
 // unmarshal reads <url> and the block of introspection.
-func (i *introspection) unmarshal(outer *directive.Block) error {
+func (i *Introspection) unmarshal(outer *directive.Block) error {
 	if !outer.AllArgs(&i.URL) {
 		return outer.Err("introspection needs the URL of the endpoint, as in: introspection https://auth.example.com/introspect { … }")
 	}
@@ -242,7 +242,7 @@ func (c *authConfig) handler() *Handler {
 	provider := c.oauth
 	provider.Resource, provider.ScopesSupported = c.resource, c.scopes
 	for _, issuer := range c.issuers {
-		provider.Issuers = append(provider.Issuers, oAuthIssuer{Issuer: issuer, JWKS: c.jwks})
+		provider.Issuers = append(provider.Issuers, OAuthIssuer{Issuer: issuer, JWKS: c.jwks})
 	}
 	handler.OAuth = &provider
 	return &handler
@@ -297,7 +297,7 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 
 // unmarshalKey reads <name> <secret>. Its errors do not contain the secret.
 func (a *APIKey) unmarshalKey(b *directive.Block) error {
-	var key namedKey
+	var key NamedKey
 	if !b.AllArgs(&key.Name, &key.Secret) {
 		return b.Err("key needs a name and a secret, as in: key ada {env.ADA_KEY}")
 	}
@@ -312,7 +312,7 @@ func (a *APIKey) unmarshalKey(b *directive.Block) error {
 			return b.Errf("key %s: %v", key.Name, err)
 		}
 	}
-	if slices.ContainsFunc(a.Keys, func(known namedKey) bool { return known.Name == key.Name }) {
+	if slices.ContainsFunc(a.Keys, func(known NamedKey) bool { return known.Name == key.Name }) {
 		return b.Errf("key %s is given twice", key.Name)
 	}
 	a.Keys = append(a.Keys, key)

@@ -20,9 +20,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
-// introspection is an endpoint that says whether a token is active (RFC 7662). It is used for tokens that are
+// Introspection is an endpoint that says whether a token is active (RFC 7662). It is used for tokens that are
 // not signed JWTs. Its responses are used again for a minute, but not after the end of the token.
-type introspection struct {
+type Introspection struct {
 	// The URL of the endpoint. Its scheme is https, or http on a loopback address. Required.
 	URL string `json:"url,omitempty"`
 
@@ -37,7 +37,7 @@ type introspection struct {
 }
 
 // options returns the configuration with placeholders replaced. Its errors do not contain the secret.
-func (i *introspection) options(repl *caddy.Replacer) (*verify.Introspection, error) {
+func (i *Introspection) options(repl *caddy.Replacer) (*verify.Introspection, error) {
 	if i == nil {
 		return nil, nil
 	}

@@ -44,7 +44,7 @@ type APIKey struct {
 	Query string `json:"query,omitempty"`
 
 	// The accepted keys. At least one is required.
-	Keys []namedKey `json:"keys,omitempty"`
+	Keys []NamedKey `json:"keys,omitempty"`
 
 	// Whether to leave the key in the request for the next handlers. Default: false.
 	PassThrough bool `json:"pass_through,omitempty"`
@@ -52,8 +52,8 @@ type APIKey struct {
 	names map[[sha256.Size]byte]string // of keys, by the SHA-256 of their secrets
 }
 
-// namedKey is an API key and its user.
-type namedKey struct {
+// NamedKey is an API key and its user.
+type NamedKey struct {
 	// The name of the key, which is the user's ID. It must not contain "#". Required.
 	Name string `json:"name,omitempty"`
 
@@ -101,7 +101,7 @@ func (a *APIKey) Provision(ctx caddy.Context) error {
 }
 
 // add validates a key and stores its digest. given has the names of the keys before it.
-func (a *APIKey) add(key namedKey, given map[string]bool) error {
+func (a *APIKey) add(key NamedKey, given map[string]bool) error {
 	if err := checkKeyName(key.Name); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func TestAPIKey_of_many_is_found_as_fast_as_one(t *testing.T) {
 	fastest := func(keys int) time.Duration {
 		a := new(APIKey)
 		for n := range keys {
-			a.Keys = append(a.Keys, namedKey{Name: fmt.Sprint("user", n), Secret: fmt.Sprintf("0123456789abcdef-%d", n)})
+			a.Keys = append(a.Keys, NamedKey{Name: fmt.Sprint("user", n), Secret: fmt.Sprintf("0123456789abcdef-%d", n)})
 		}
 		if err := a.Provision(ctx); err != nil {
 			t.Fatal(err)

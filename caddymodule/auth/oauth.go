@@ -43,7 +43,7 @@ func init() {
 // WWW-Authenticate as in the handler agent_auth.
 type OAuth struct {
 	// The authorization servers whose tokens are accepted. Default: that of the site's agent_login.
-	Issuers []oAuthIssuer `json:"issuers,omitempty"`
+	Issuers []OAuthIssuer `json:"issuers,omitempty"`
 
 	// The resource that tokens must be issued for: its URL, or its path on the host of the
 	// request.
@@ -89,7 +89,7 @@ type OAuth struct {
 	ScopeIncludes map[string][]string `json:"scope_includes,omitempty"`
 
 	// The endpoint that verifies tokens which are not signed JWTs. Default: none; such tokens are rejected.
-	Introspection *introspection `json:"introspection,omitempty"`
+	Introspection *Introspection `json:"introspection,omitempty"`
 
 	// How much the clocks of issuers and this server may differ. A negative value means not at
 	// all. Default: 30s.
@@ -108,8 +108,8 @@ type OAuth struct {
 	warned     *pace
 }
 
-// oAuthIssuer is an authorization server whose tokens are accepted.
-type oAuthIssuer struct {
+// OAuthIssuer is an authorization server whose tokens are accepted.
+type OAuthIssuer struct {
 	// The issuer's identifier, which must equal `iss` of its tokens exactly. Its scheme is
 	// https, or http on a loopback address. Required.
 	Issuer string `json:"issuer,omitempty"`
@@ -177,7 +177,7 @@ func (o *OAuth) describe(r *site.Resource, login site.Login) {
 	if len(o.Audiences) > 0 {
 		r.Audience = o.Audiences[0]
 	}
-	if login != nil && (r.Own || slices.ContainsFunc(o.Issuers, func(i oAuthIssuer) bool { return oauth.IsWithin(i.Issuer, login.Origin()) })) {
+	if login != nil && (r.Own || slices.ContainsFunc(o.Issuers, func(i OAuthIssuer) bool { return oauth.IsWithin(i.Issuer, login.Origin()) })) {
 		r.Login = login
 	}
 	r.Divisible = r.Own && o.Resource == "" && len(o.Audiences) == 0

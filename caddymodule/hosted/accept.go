@@ -39,7 +39,7 @@ func init() { guard.RegisterPart(func() guard.Part { return new(acceptance) }) }
 // acceptance is the part of the handler oagent with the option accept.
 type acceptance struct {
 	// Accepts agent documents over HTTP. Default: all documents are from files.
-	Accept *acceptConfig `json:"accept,omitempty"`
+	Accept *AcceptConfig `json:"accept,omitempty"`
 
 	service *acceptService // nil without Accept
 }
@@ -91,7 +91,7 @@ func (p *acceptance) Stop() {
 
 // acceptOptions are what an acceptService needs of the oagent handler.
 type acceptOptions struct {
-	Config *acceptConfig
+	Config *AcceptConfig
 	Logger *zap.Logger
 
 	// Realm returns the name that separates the documents of handlers that share a store. It is the same
@@ -266,9 +266,9 @@ func (s *acceptService) refresh(ctx context.Context) error {
 	return nil
 }
 
-// acceptConfig configures which agent documents are accepted over HTTP. Documents are sent by PUT to the
+// AcceptConfig configures which agent documents are accepted over HTTP. Documents are sent by PUT to the
 // path below which they are served.
-type acceptConfig struct {
+type AcceptConfig struct {
 	// The path to which documents are sent. It must be that of serve. Default: that of serve.
 	Path string `json:"path,omitempty"`
 
@@ -287,7 +287,7 @@ type acceptConfig struct {
 
 // Validate rejects an invalid configuration. serve is the path of the documents. known reports
 // whether an identity is configured.
-func (c *acceptConfig) Validate(serve string, known func(identity string) bool) error {
+func (c *AcceptConfig) Validate(serve string, known func(identity string) bool) error {
 	switch {
 	case serve == "":
 		return errors.New("accept needs the path of the documents: add serve, as in: serve /agents")
@@ -319,8 +319,8 @@ func (c *acceptConfig) Validate(serve string, known func(identity string) bool) 
 //	}
 //
 // where all of them may be repeated.
-func unmarshalAccept(outer *directive.Block) (*acceptConfig, error) {
-	c := new(acceptConfig)
+func unmarshalAccept(outer *directive.Block) (*AcceptConfig, error) {
+	c := new(AcceptConfig)
 	if outer.NextArg() {
 		c.Path = outer.Val()
 	}

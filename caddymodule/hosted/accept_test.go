@@ -48,17 +48,17 @@ func TestUnmarshalAccept(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for name, test := range map[string]struct {
-		config acceptConfig
+		config AcceptConfig
 		serve  string
 		want   string // of the error; "" if it is valid
 	}{
-		"valid":              {acceptConfig{Path: "/agents/", By: []string{"alice"}, Capabilities: []string{"*"}, Identities: []string{"partner"}}, "/agents", ""},
-		"not served":         {acceptConfig{By: []string{"alice"}}, "", "serve"},
-		"other path":         {acceptConfig{Path: "/documents", By: []string{"alice"}}, "/agents", "/documents /agents"},
-		"for no user":        {acceptConfig{}, "/agents", "users"},
-		"for the empty user": {acceptConfig{By: []string{""}}, "/agents", "users"},
-		"invalid pattern":    {acceptConfig{By: []string{"alice"}, Capabilities: []string{"a*b"}}, "/agents", "capabilities"},
-		"unknown identity":   {acceptConfig{By: []string{"alice"}, Identities: []string{"admin"}}, "/agents", "identities admin"},
+		"valid":              {AcceptConfig{Path: "/agents/", By: []string{"alice"}, Capabilities: []string{"*"}, Identities: []string{"partner"}}, "/agents", ""},
+		"not served":         {AcceptConfig{By: []string{"alice"}}, "", "serve"},
+		"other path":         {AcceptConfig{Path: "/documents", By: []string{"alice"}}, "/agents", "/documents /agents"},
+		"for no user":        {AcceptConfig{}, "/agents", "users"},
+		"for the empty user": {AcceptConfig{By: []string{""}}, "/agents", "users"},
+		"invalid pattern":    {AcceptConfig{By: []string{"alice"}, Capabilities: []string{"a*b"}}, "/agents", "capabilities"},
+		"unknown identity":   {AcceptConfig{By: []string{"alice"}, Identities: []string{"admin"}}, "/agents", "identities admin"},
 	} {
 		err := test.config.Validate(test.serve, func(identity string) bool { return identity == "partner" })
 		if (err == nil) != (test.want == "") || err != nil && !testkit.ContainsAll(err.Error(), test.want) {
@@ -86,7 +86,7 @@ func newService(t *testing.T, h *handler, open func(context.Context) (store.Stor
 	}
 	h.replaced = make(chan string, 100)
 	return newAcceptService(acceptOptions{
-		Config: &acceptConfig{By: []string{"alice"}}, Logger: zap.NewNop(), Realm: func() string { return "a.example" }, OpenStore: open,
+		Config: &AcceptConfig{By: []string{"alice"}}, Logger: zap.NewNop(), Realm: func() string { return "a.example" }, OpenStore: open,
 		Set: func() *agentset.Set { return set },
 		Check: func(a *oagent.Agent, _ *agentset.Set) error {
 			if a.Description == "unsupported" {

@@ -44,7 +44,7 @@ type Config struct {
 	Workers int `json:"workers,omitempty"`
 
 	// The servers whose agents hosted agents may call. Default: none.
-	RemoteAgents []*remoteServers `json:"remote_agents,omitempty"`
+	RemoteAgents []*RemoteServers `json:"remote_agents,omitempty"`
 
 	host *Host // nil without models
 }

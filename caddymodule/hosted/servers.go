@@ -33,8 +33,8 @@ import (
 // maxCertificates is the maximum size of a file of certificates, in bytes.
 const maxCertificates = 1 << 20
 
-// remoteServers configures servers whose agents may be capabilities.
-type remoteServers struct {
+// RemoteServers configures servers whose agents may be capabilities.
+type RemoteServers struct {
 	// The host names of the servers, with a port unless it is 443. Each name must match exactly.
 	// Required. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
@@ -56,7 +56,7 @@ type remoteServers struct {
 }
 
 // newRemoteClient returns a client for the configured servers.
-func newRemoteClient(ctx caddy.Context, configured []*remoteServers, logger *zap.Logger) (*remote.Client, error) {
+func newRemoteClient(ctx caddy.Context, configured []*RemoteServers, logger *zap.Logger) (*remote.Client, error) {
 	options := remote.Options{Report: func(reference string, err error) {
 		logger.Warn("calling an agent of another server failed", zap.String("agent", reference), zap.Error(err))
 	}}
@@ -74,7 +74,7 @@ func newRemoteClient(ctx caddy.Context, configured []*remoteServers, logger *zap
 	return client, nil
 }
 
-func (s *remoteServers) hosts(ctx caddy.Context, logger *zap.Logger) ([]remote.Host, error) {
+func (s *RemoteServers) hosts(ctx caddy.Context, logger *zap.Logger) ([]remote.Host, error) {
 	if s == nil || len(s.Hosts) == 0 {
 		return nil, errors.New("no hosts: name the servers whose agents may be called")
 	}
@@ -130,8 +130,8 @@ func readCertificates(files []string) (*x509.CertPool, error) {
 //	}
 //
 // where header_up, which is credential header, credential and trusted_ca may be repeated.
-func unmarshalRemote(outer *directive.Block) (*remoteServers, error) {
-	s := &remoteServers{Hosts: outer.RemainingArgs()}
+func unmarshalRemote(outer *directive.Block) (*RemoteServers, error) {
+	s := &RemoteServers{Hosts: outer.RemainingArgs()}
 	if len(s.Hosts) == 0 {
 		return nil, outer.Err("remote_agents needs the servers whose agents may be called, as in: remote_agents agents.example.com")
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-func unmarshal(text string) (*remoteServers, error) {
+func unmarshal(text string) (*RemoteServers, error) {
 	d := caddyfile.NewTestDispenser(text)
 	d.Next()
 	return unmarshalRemote(directive.NewBlock(d))
@@ -72,17 +72,17 @@ func TestNewClient(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		servers []*remoteServers
+		servers []*RemoteServers
 		want    string // of the error; "" if it is valid
 	}{
-		"valid":             {[]*remoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{valid}}, {Hosts: []string{"b.example"}}}, ""},
-		"no hosts":          {[]*remoteServers{{}}, "hosts"},
-		"null":              {[]*remoteServers{nil}, "hosts"},
-		"twice":             {[]*remoteServers{{Hosts: []string{"a.example"}}, {Hosts: []string{"A.example"}}}, "a.example twice"},
-		"no host":           {[]*remoteServers{{Hosts: []string{"a.example/agents"}}}, "a.example/agents"},
-		"timeout":           {[]*remoteServers{{Hosts: []string{"a.example"}, Timeout: -1}}, "timeout"},
-		"no file":           {[]*remoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{filepath.Join(folder, "none.pem")}}}, "trusted_ca none.pem"},
-		"not a certificate": {[]*remoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{empty}}}, "trusted_ca empty.pem PEM"},
+		"valid":             {[]*RemoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{valid}}, {Hosts: []string{"b.example"}}}, ""},
+		"no hosts":          {[]*RemoteServers{{}}, "hosts"},
+		"null":              {[]*RemoteServers{nil}, "hosts"},
+		"twice":             {[]*RemoteServers{{Hosts: []string{"a.example"}}, {Hosts: []string{"A.example"}}}, "a.example twice"},
+		"no host":           {[]*RemoteServers{{Hosts: []string{"a.example/agents"}}}, "a.example/agents"},
+		"timeout":           {[]*RemoteServers{{Hosts: []string{"a.example"}, Timeout: -1}}, "timeout"},
+		"no file":           {[]*RemoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{filepath.Join(folder, "none.pem")}}}, "trusted_ca none.pem"},
+		"not a certificate": {[]*RemoteServers{{Hosts: []string{"a.example"}, TrustedCA: []string{empty}}}, "trusted_ca empty.pem PEM"},
 	} {
 		c, err := newRemoteClient(caddy.Context{Context: t.Context()}, test.servers, zap.NewNop())
 		if test.want != "" {

@@ -139,7 +139,7 @@ func (h *Handler) unmarshalScope(b *directive.Block) error {
 
 // unmarshalClient reads a client.
 func (h *Handler) unmarshalClient(outer *directive.Block) error {
-	var c client
+	var c Client
 	if !outer.AllArgs(&c.ID) {
 		return outer.Err("client takes an ID and a block, as in: client reports { machine read }")
 	}

@@ -66,13 +66,13 @@ type Handler struct {
 	PreviousSecret string `json:"previous_secret,omitempty"`
 
 	// Who may log in. Default: every user of the provider, but required for google and github, where everyone can have an account.
-	Allow allow `json:"allow,omitzero"`
+	Allow Allow `json:"allow,omitzero"`
 
 	// The scopes that tokens may have. Others that a client asks for are not granted. Default: none.
 	Scopes []authserver.Scope `json:"scopes,omitempty"`
 
 	// Clients with a fixed ID. Other clients register themselves or have a metadata document. Default: none.
-	Clients []client `json:"clients,omitempty"`
+	Clients []Client `json:"clients,omitempty"`
 
 	// How long access tokens are valid. Default: 10m.
 	TokenLifetime caddy.Duration `json:"token_lifetime,omitempty"`
@@ -104,15 +104,15 @@ type decision struct {
 	isOurs bool
 }
 
-// allow selects who may log in. A user needs to match one of the lists.
-type allow struct {
+// Allow selects who may log in. A user needs to match one of the lists.
+type Allow struct {
 	authserver.Allow
 	// Whether everyone with an account at the provider may log in. Default: false.
 	Anyone bool `json:"anyone,omitempty"`
 }
 
-// client is a client with a fixed ID.
-type client struct {
+// Client is a client with a fixed ID.
+type Client struct {
 	authserver.Client
 	// The secret of the client. Use a placeholder such as {env.CRON_SECRET}. Default: none; the client is public.
 	Secret string `json:"secret,omitempty"`
@@ -224,7 +224,7 @@ func (h *Handler) checkAllow() error {
 }
 
 // open reads the secret and the keys of a client.
-func (c *client) open() (*authserver.Client, error) {
+func (c *Client) open() (*authserver.Client, error) {
 	opened := c.Client
 	if c.Secret != "" {
 		var err error

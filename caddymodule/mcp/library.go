@@ -37,7 +37,7 @@ type Library struct {
 	// resources. The directories must be valid when the configuration is loaded, and are watched for
 	// changes. If one becomes invalid later, the error is logged and its previous skills stay.
 	// Default: none.
-	Skills []skillDirectory `json:"skills,omitempty"`
+	Skills []SkillDirectory `json:"skills,omitempty"`
 }
 
 // folderInterval is how often folders are checked for files that were added or removed.

@@ -14,8 +14,8 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/skills"
 )
 
-// skillDirectory is a directory of Agent Skills.
-type skillDirectory struct {
+// SkillDirectory is a directory of Agent Skills.
+type SkillDirectory struct {
 	// The path of the directory. The skill in its folder acme/refunds has the URI
 	// skill://acme/refunds/SKILL.md. Placeholders such as {env.SKILLS} are replaced. Required.
 	Path string `json:"path"`
@@ -26,12 +26,12 @@ type skillDirectory struct {
 }
 
 // readSkills reads the arguments and the block of skills.
-func readSkills(b *directive.Block, all *[]skillDirectory) error {
-	var s skillDirectory
+func readSkills(b *directive.Block, all *[]SkillDirectory) error {
+	var s SkillDirectory
 	if !b.AllArgs(&s.Path) {
 		return b.Err("skills needs the directory that has the folders of the skills, as in: skills ./skills")
 	}
-	if slices.ContainsFunc(*all, func(other skillDirectory) bool { return other.Path == s.Path }) {
+	if slices.ContainsFunc(*all, func(other SkillDirectory) bool { return other.Path == s.Path }) {
 		return b.Errf("skills %s is given twice", s.Path)
 	}
 	inner := directive.NewBlock(b.Dispenser)
@@ -49,7 +49,7 @@ type watchedSkills struct {
 }
 
 // openSkills reads the skills of all directories.
-func (k *libraryWatcher) openSkills(directories []skillDirectory) error {
+func (k *libraryWatcher) openSkills(directories []SkillDirectory) error {
 	for _, from := range directories {
 		d := &watchedSkills{Directory: skills.Directory{Path: caddy.NewReplacer().ReplaceAll(from.Path, "")}}
 		set, _, err := d.Read()

@@ -232,7 +232,7 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	if _, twice := o.Identities[name]; twice {
 		return outer.Errf("identity %s is given twice", name)
 	}
-	static := new(staticIdentity)
+	static := new(StaticIdentity)
 	if outer.NextArg() {
 		if err := outer.ReadOption("identity", identityOptions(outer, &static.Credentials)); err != nil {
 			return err
@@ -250,7 +250,7 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 		return outer.Errf("identity %s has no credentials: add header_up or credential", name)
 	}
 	if o.Identities == nil {
-		o.Identities = make(map[string]*staticIdentity)
+		o.Identities = make(map[string]*StaticIdentity)
 	}
 	o.Identities[name] = static
 	return nil

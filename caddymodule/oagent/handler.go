@@ -78,7 +78,7 @@ type Handler struct {
 	Engagement string `json:"engagement,omitempty"`
 
 	// The credentials for each static_identity in the documents, by name. Default: none.
-	Identities map[string]*staticIdentity `json:"identities,omitempty"`
+	Identities map[string]*StaticIdentity `json:"identities,omitempty"`
 
 	// Headers of the caller, and of handlers before this one, that a request carries although it does not have
 	// the caller's credentials. Only parameters of the operation and headers that describe the message pass
@@ -141,7 +141,7 @@ type Handler struct {
 
 	// How the original arguments of reviews that inspectors require are encrypted, and who may read them. Required if an inspector of a
 	// toolset has the action review. Default: none.
-	Originals *originals `json:"originals,omitempty"`
+	Originals *Originals `json:"originals,omitempty"`
 
 	// The modules that send notices about pending reviews and runs. Default: none; reviewers list their
 	// reviews themselves.

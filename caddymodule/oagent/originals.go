@@ -18,8 +18,8 @@ import (
 // Inspectors of a toolset with the action review require that reviewers approve a call. The reviewers and the record see its
 // arguments without what the inspectors have found. This file is for such calls.
 
-// originals configures the encryption of original arguments, and who may read them.
-type originals struct {
+// Originals configures the encryption of original arguments, and who may read them.
+type Originals struct {
 	// The users who may read the original arguments of the reviews that they decide. An entry group:NAME is for the members of
 	// a group. Default: none; reviews do not keep the originals.
 	Users []string `json:"users,omitempty"`
@@ -36,7 +36,7 @@ type originals struct {
 
 // unmarshalOriginals reads the subdirective originals.
 func (o *Handler) unmarshalOriginals(b *directive.Block) error {
-	o.Originals = new(originals)
+	o.Originals = new(Originals)
 	return b.Single(func(b *directive.Block) error {
 		if b.CountRemainingArgs() > 0 {
 			if err := b.Each(&o.Originals.Users, identity.CheckEntry); err != nil {
@@ -75,7 +75,7 @@ func (o *Handler) provisionOriginals() error {
 }
 
 // Keys returns the keys for original arguments, or nil.
-func (o *originals) Keys() *review.Originals {
+func (o *Originals) Keys() *review.Originals {
 	if o == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (o *originals) Keys() *review.Originals {
 }
 
 // mayRead returns the keys if the user may read originals, or nil.
-func (o *originals) mayRead(user *identity.User) *review.Originals {
+func (o *Originals) mayRead(user *identity.User) *review.Originals {
 	if o == nil || !user.IsIn(o.Users) {
 		return nil
 	}

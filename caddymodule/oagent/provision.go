@@ -151,8 +151,8 @@ func (o *Handler) provisionNotices(ctx caddy.Context) error {
 	return nil
 }
 
-// staticIdentity is a set of credentials that a document's static_identity names.
-type staticIdentity struct {
+// StaticIdentity is a set of credentials that a document's static_identity names.
+type StaticIdentity struct {
 	// The credentials to send to the API. Default: none; at least one is required.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 }

@@ -382,8 +382,8 @@ func (q *Request) runs(agent *oagent.Agent) bool {
 
 // MayFollow reports whether the user may see a run of a user. A run that decides a review can contain data that
 // is withheld from its user.
-func (q *Request) MayFollow(user, agent, review string) bool {
-	return q.IsAuditor() || review == "" && user == q.User.ID || review != "" && q.Options.Reviewers.MayDecideFor(q.User.ID, agent)
+func (q *Request) MayFollow(user, agent, reviewID string) bool {
+	return q.IsAuditor() || reviewID == "" && user == q.User.ID || reviewID != "" && q.Options.Reviewers.MayDecideFor(q.User.ID, agent)
 }
 
 // findRun returns a run that the user may see, or nil.
