@@ -61,13 +61,14 @@ func DecodeParts[P any](name string, data []byte, structs ...P) error {
 			return err
 		}
 	}
-	for _, unknown := range slices.Sorted(maps.Keys(members)) {
-		if hint := notLinked(name, unknown, known); hint != "" {
-			return fmt.Errorf("%s: %s", name, hint)
-		}
-		return fmt.Errorf("%s: json: unknown field %q", name, unknown)
+	if len(members) == 0 {
+		return nil
 	}
-	return nil
+	unknown := slices.Min(slices.Collect(maps.Keys(members)))
+	if hint := notLinked(name, unknown, known); hint != "" {
+		return fmt.Errorf("%s: %s", name, hint)
+	}
+	return fmt.Errorf("%s: json: unknown field %q", name, unknown)
 }
 
 // EncodeParts is the opposite of DecodeParts. The members are in alphabetical order.

@@ -9,7 +9,7 @@ import (
 
 // notices returns the options for the notices about runs; nil if no Notifier wants any.
 func (h *Host) notices() *run.NoticeOptions {
-	service, all := h.options.Handler.Notices, []string{}
+	service, all := h.options.Handler.Notices, make([]string, 0, len(run.NoticeKinds()))
 	for _, kind := range run.NoticeKinds() {
 		all = append(all, string(kind))
 	}

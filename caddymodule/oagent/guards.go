@@ -143,7 +143,8 @@ const (
 // emit forwards an event of a guard to Caddy's events app. Events carry no inputs and no
 // outputs of tools.
 func (g *Guards) emit(guardEvent oagent.Event) {
-	name, values := "", map[string]any{"user": guardEvent.User.ID}
+	var name string
+	values := map[string]any{"user": guardEvent.User.ID}
 	switch guardEvent.Kind {
 	case oagent.EventReviewAsked:
 		name = eventReviewAsked

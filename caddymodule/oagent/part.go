@@ -129,7 +129,7 @@ type ownOptions Handler
 
 // allParts returns the structs that have the options of the handler.
 func (o *Handler) allParts() []directive.Part {
-	all := []directive.Part{(*ownOptions)(o)}
+	all := append(make([]directive.Part, 0, 1+len(o.parts)), (*ownOptions)(o))
 	for _, p := range o.parts {
 		all = append(all, p)
 	}

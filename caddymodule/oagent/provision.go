@@ -197,7 +197,7 @@ func (o *Handler) currentIdentity(ctx context.Context, name string) (*security.S
 	return credentials.Current(ctx)
 }
 
-// staticIdentity returns a function that adds the credentials of a static_identity to a request.
+// StaticIdentity returns a function that adds the credentials of a static_identity to a request.
 func (o *Handler) StaticIdentity(name string) func(*http.Request) error {
 	return func(r *http.Request) error {
 		with, err := o.currentIdentity(r.Context(), name)

@@ -100,7 +100,7 @@ func (p *Parts) ServerName() string {
 // UseCredentials reports whether the calls of any toolset carry credentials of the gateway.
 func (p *Parts) UseCredentials() bool { return slices.ContainsFunc(p.All, (*Part).UsesCredentials) }
 
-// usesCredentials reports whether the calls of the toolset carry credentials of the gateway.
+// UsesCredentials reports whether the calls of the toolset carry credentials of the gateway.
 func (p *Part) UsesCredentials() bool { return usesCredentials(p.Toolset, p.signed) }
 
 // commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are

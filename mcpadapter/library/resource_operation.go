@@ -275,7 +275,7 @@ func appendArgument(dst []byte, a *tools.Argument, tool *tools.Tool, value strin
 	}
 	types = root.Resolve(of.Part("items")).Types()
 	dst = append(dst, '[')
-	for _, part := range strings.Split(value, ",") {
+	for part := range strings.SplitSeq(value, ",") {
 		dst = appendValue(strictjson.Comma(dst), types, part)
 	}
 	return append(dst, ']')

@@ -152,7 +152,7 @@ type bound struct {
 	printer printer
 }
 
-// bound selects the targets of the schemas' references, nearest first, that fit into room
+// Bound selects the targets of the schemas' references, nearest first, that fit into room
 // bytes together with the schemas. If the schemas alone are larger, fits is false. The
 // bound is valid until the next use of the Translator.
 func (t *Translator) Bound(room int, schemas ...*Schema) (b *bound, fits bool) {

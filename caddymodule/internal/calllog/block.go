@@ -90,12 +90,13 @@ type block struct {
 // readBlock reads the value of a block. If the block does not exist any more, or is unreadable, it has no calls.
 func readBlock(ctx context.Context, records store.Store, p place) (*block, error) {
 	record, err := records.Get(ctx, p.key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	missing := errors.Is(err, store.ErrNotFound)
+	if err != nil && !missing {
 		return nil, err
 	}
 	b := &block{place: p, records: records, stored: len(record.Value), length: record.Length}
 	switch {
-	case err != nil:
+	case missing:
 	case len(record.Value) > 0 && record.Value[0] == columnVersion:
 		b.Last = math.MaxInt64
 	case len(record.Value) == 0 || record.Value[0] != version:
@@ -104,7 +105,7 @@ func readBlock(ctx context.Context, records store.Store, p place) (*block, error
 		b.err = json.Unmarshal(record.Value[1:], &b.header, jsontext.AllowInvalidUTF8(true))
 	}
 	b.report(b.err)
-	return b, nil
+	return b, nil //nolint:nilerr // a block that does not exist has no calls
 }
 
 // report reports that the block, or a part of it, cannot be read.

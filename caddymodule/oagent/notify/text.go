@@ -14,7 +14,7 @@ const maxLine = 300
 
 // subject returns a line that says what a notice is about.
 func (n *Notice) subject() string {
-	what := map[string]string{
+	what := map[string]string{ //nolint:gosec // no credentials
 		typePending:       "A review is pending",
 		typeEscalated:     "A review is still pending",
 		"run.complete":    "A run is complete",

@@ -54,7 +54,7 @@ type snapshot struct {
 	until      time.Time   // until then nothing is fetched
 }
 
-// definition returns the definition of an agent. It is fetched if none is known. A known one that
+// Definition returns the definition of an agent. It is fetched if none is known. A known one that
 // is no longer fresh is returned at once and fetched again in the background.
 func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*definition, error) {
 	h, err := c.host(reference)

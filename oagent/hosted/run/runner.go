@@ -438,7 +438,7 @@ type counts struct {
 	Waiting int // of all nodes that share the store, as of the last sweep of this node
 }
 
-// counts returns how many runs there are.
+// Counts returns how many runs there are.
 func (r *Runner) Counts() counts {
 	queued := int(r.queued.Load())
 	if r.options.Queue == nil {

@@ -103,7 +103,7 @@ func (*OAuth) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: credential.Namespace + ".oauth", New: func() caddy.Module { return new(OAuth) }}
 }
 
-// credential.Location implements credential.Module.
+// Location implements credential.Module.
 func (*OAuth) Location() credential.Location { return credential.Location{Name: "Authorization"} }
 
 // ForCaller implements credential.CallerBound.
