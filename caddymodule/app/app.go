@@ -173,11 +173,5 @@ func (a *App) Cleanup() error {
 	return nil
 }
 
-// EmitNamesWithdrawn emits the event that names of tools of an endpoint mean no tool, because they would mean one of
-// another toolset.
-func EmitNamesWithdrawn(a *site.App, path, toolsets string, names []string) {
-	a.Emit("toolset_names_withdrawn", map[string]any{"path": path, "toolsets": toolsets, "names": names})
-}
-
 // Interface guard
 var _ site.Starter = (*App)(nil)

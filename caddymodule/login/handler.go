@@ -192,7 +192,13 @@ func (h *Handler) join(ctx caddy.Context) (err error) {
 
 // audit records a login. If calls are refused because the archive is full, logins are too.
 func (h *Handler) audit(ctx context.Context, event string, user *authserver.User, client string) error {
-	return site.Record(ctx, h.recorder, audit.Entry{Type: audit.TypeLogin, Event: event, User: user.Subject, Client: client})
+	if h.recorder == nil {
+		return nil
+	}
+	if err := h.recorder.Ready(ctx); err != nil {
+		return err
+	}
+	return h.recorder.Record(ctx, audit.Entry{Type: audit.TypeLogin, Event: event, User: user.Subject, Client: client})
 }
 
 // report logs what the authorization server reports.

@@ -265,7 +265,8 @@ func (p *Parts) logShadowing(names []string) {
 func (p *Parts) reportMoved(names []string) {
 	p.logger.Warn("names of tools would now be those of another toolset, so calls of them fail until the configuration is reloaded; use the names with the prefix of the toolset",
 		zap.Int("count", len(names)), zap.Strings("names", names[:min(len(names), maxLoggedNames)]))
-	app.EmitNamesWithdrawn(p.app.Site, p.path, p.Name(), names)
+	// The names would mean tools of another toolset now.
+	p.app.Site.Emit("toolset_names_withdrawn", map[string]any{"path": p.path, "toolsets": p.Name(), "names": names})
 }
 
 // maxLoggedNames limits how many names of tools one log line has.

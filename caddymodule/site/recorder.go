@@ -1,8 +1,6 @@
 package site
 
 import (
-	"context"
-
 	"github.com/fairwayhq/fairway/internal/audit"
 )
 
@@ -21,16 +19,4 @@ func RecorderOf(a *App) (audit.Recorder, error) {
 		return nil, err
 	}
 	return recorder, nil
-}
-
-// Record adds an entry to the audit of a login or of the like, if entries are kept. If calls are refused because the archive is full,
-// it returns an error.
-func Record(ctx context.Context, to audit.Recorder, entry audit.Entry) error {
-	if to == nil {
-		return nil
-	}
-	if err := to.Ready(ctx); err != nil {
-		return err
-	}
-	return to.Record(ctx, entry)
 }
