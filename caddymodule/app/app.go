@@ -39,6 +39,9 @@ type App struct {
 	*stores.Section `json:"-"`
 	Bodies          *bodies.Section `json:"-"`
 
+	// Pages keeps the pages of large responses: in the store, if it is one that nodes share, otherwise in memory that outlives a reload.
+	Pages *result.PageKeeper `json:"-"`
+
 	logger         *zap.Logger
 	ToolsetsByName map[string]*Toolset `json:"-"`
 	OpenDocuments  []*Document         `json:"-"` // closed by Cleanup, once for each entry
@@ -64,6 +67,7 @@ func (a *App) Provision(ctx caddy.Context, shared *site.App) (err error) {
 	if a.Section, err = site.Get[*stores.Section](shared); err != nil {
 		return err
 	}
+	a.Pages = stores.Keep(a.Handle, newPages)
 	if a.Bodies, err = site.Get[*bodies.Section](shared); err != nil {
 		return err
 	}
@@ -119,15 +123,12 @@ func (a *App) OpenInline(ctx caddy.Context, config *ToolsetConfig) (*Toolset, er
 	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inlineToolsets)))
 }
 
-// Pages returns what keeps the pages of large responses: the store, if it is one that nodes share,
-// otherwise memory that outlives a reload.
-func (a *App) Pages() *result.PageKeeper {
-	return stores.Keep(a.Handle, func(h *stores.Handle) *result.PageKeeper {
-		if h.Shared() {
-			return result.NewSharedPageKeeper(h.Open)
-		}
-		return result.NewPageKeeper(site.WarnUse)
-	})
+// newPages returns what keeps the pages of large responses.
+func newPages(h *stores.Handle) *result.PageKeeper {
+	if h.Shared() {
+		return result.NewSharedPageKeeper(h.Open)
+	}
+	return result.NewPageKeeper(site.WarnUse)
 }
 
 // SigningKeys returns the keys that all nodes of a shared store sign with. It returns nil if nodes do not

@@ -39,6 +39,7 @@ type Guards struct {
 
 	pace review.Pace
 
+	working      []*Handler // those that Start has started
 	app          *app.App
 	recorder     audit.Recorder // nil without an archive
 	endpoints    []*app.AgentEndpoint
@@ -77,6 +78,7 @@ func (g *Guards) Start() error {
 		return err
 	}
 	for _, h := range g.Handlers {
+		g.working = append(g.working, h) // it may start in part
 		if err := h.startWork(); err != nil {
 			return err
 		}
@@ -84,9 +86,9 @@ func (g *Guards) Start() error {
 	return nil
 }
 
-// Stop ends the work of the handlers.
+// Stop ends the work of the handlers that have started.
 func (g *Guards) Stop() {
-	for _, h := range g.Handlers {
+	for _, h := range g.working {
 		h.stopWork()
 	}
 }

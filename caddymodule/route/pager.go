@@ -29,7 +29,7 @@ type pager struct {
 
 func (c *Caller) pager() *pager {
 	return &pager{
-		keeper: c.endpoint.App.Pages(), clientRequest: c.client.Request, endpoint: c.endpoint.Path,
+		keeper: c.endpoint.App.Pages, clientRequest: c.client.Request, endpoint: c.endpoint.Path,
 		nextPageName: c.tools.NameOf(tools.NextPage), toolset: c.toolset, logger: c.logger,
 	}
 }
