@@ -14,7 +14,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
-	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -170,7 +169,7 @@ func (h agentTools) decided(ctx context.Context, i *run.Invocation, d *guard.Age
 // that waits, for example for the run of the called agent, is recorded when it has ended. Calls of tools
 // are recorded by their route.Caller.
 func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capability, do func() run.Result) run.Result {
-	recorder := route.CallsOf(h.options.App).Active()
+	recorder := h.kept.Active()
 	if recorder == nil {
 		return do()
 	}

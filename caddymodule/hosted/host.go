@@ -15,8 +15,10 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
@@ -63,6 +65,7 @@ type Host struct {
 	options   Options
 	shared    func() *shared // with the Hosts of other configurations
 	endpoints callEndpoints
+	kept      keptcall.Source
 	calls     caddyhttp.Handler // that tool calls pass; set by Open
 	documents caddyhttp.Handler // that requests for documents of the site pass; set by Open
 	open      chan struct{}     // closed by Open
@@ -83,7 +86,7 @@ type Host struct {
 // New returns a Host. Release frees it.
 func New(options Options) *Host {
 	options.Realm = sync.OnceValue(options.Realm)
-	h := &Host{options: options, open: make(chan struct{})}
+	h := &Host{options: options, kept: route.CallsOf(options.App), open: make(chan struct{})}
 	h.shared = sync.OnceValue(func() *shared { return acquireShared(options.Realm()) })
 	h.serving, h.endServing = context.WithCancel(context.Background())
 	h.waiting, h.endWaiting = context.WithCancel(context.Background())

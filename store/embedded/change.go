@@ -237,7 +237,10 @@ func (f *file) write(writes []*write, lastID uint64, beforeCommit func() error) 
 					return err
 				}
 			}
-			return errors.Join(t.removeDeletedLog(), t.values.SetSequence(lastID), beforeCommit())
+			if err := errors.Join(t.removeDeletedLog(), t.values.SetSequence(lastID)); err != nil || beforeCommit == nil {
+				return err
+			}
+			return beforeCommit()
 		})
 	})
 	if err != nil && id > 0 && f.isVisible(id) {

@@ -29,7 +29,7 @@ type Options struct {
 
 	// Only tests set the following fields.
 	sweepInterval time.Duration
-	beforeCommit  func() error // called before a transaction is committed
+	beforeCommit  func() error // called before a transaction is committed; may be nil
 }
 
 // setDefaults sets the options that are zero to their defaults.
@@ -43,9 +43,6 @@ func (o *Options) setDefaults() {
 	}
 	if o.sweepInterval <= 0 {
 		o.sweepInterval = sweepInterval
-	}
-	if o.beforeCommit == nil {
-		o.beforeCommit = func() error { return nil }
 	}
 }
 
