@@ -2,8 +2,10 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -21,31 +23,168 @@ type write struct {
 	batch   *batch
 }
 
-// update calls change with the current record and makes the change that it returns.
-func (c *committer) update(key string, change func(old store.Record) (store.Change, error)) (async bool, err error) {
-	old, err := c.latest(key)
+// pending is what callers see of the changes that are not durable yet. Only the committer changes writes and stale.
+type pending struct {
+	sync.Mutex
+	writes map[string]*write // the last write of each record in the next batch and in the one that is being written
+	turns  map[string]*turn  // of the callers that change a record
+}
+
+// turn is that of a caller that changes a record. Callers take turns at a record, so that none computes a change in vain.
+type turn struct {
+	stale   bool            // the record has changed since the caller has read it
+	waiting []chan struct{} // of the next callers; each is closed when it is the caller's turn
+}
+
+// enter waits until it is the caller's turn at the record, or until the context or the store ends.
+func (p *pending) enter(ctx context.Context, key string, closing <-chan struct{}) (*turn, error) {
+	p.Lock()
+	t := p.turns[key]
+	if t == nil {
+		t = &turn{}
+		p.turns[key] = t
+		p.Unlock()
+		return t, nil
+	}
+	come := make(chan struct{})
+	t.waiting = append(t.waiting, come)
+	p.Unlock()
+	var err error
+	select {
+	case <-come:
+		return t, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-closing:
+		err = store.ErrClosed
+	}
+	p.Lock()
+	i := slices.Index(t.waiting, come)
+	if i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+	p.Unlock()
+	if i < 0 { // it has come meanwhile
+		p.leave(key, t)
+	}
+	return nil, err
+}
+
+// leave ends a turn. A nil turn is none.
+func (p *pending) leave(key string, t *turn) {
+	if t == nil {
+		return
+	}
+	p.Lock()
+	defer p.Unlock()
+	if len(t.waiting) == 0 {
+		delete(p.turns, key)
+		return
+	}
+	close(t.waiting[0])
+	t.waiting = t.waiting[1:]
+}
+
+// set makes w the last write of its record.
+func (p *pending) set(w *write) {
+	p.Lock()
+	defer p.Unlock()
+	p.writes[w.key] = w
+	p.outdate(w.key)
+}
+
+// extend adds a later change to the last write of a record.
+func (p *pending) extend(w *write, next *record, entries [][]byte) {
+	p.Lock()
+	defer p.Unlock()
+	w.next, w.entries = next, append(w.entries, entries...)
+	p.outdate(w.key)
+}
+
+func (p *pending) outdate(key string) {
+	if t := p.turns[key]; t != nil {
+		t.stale = true
+	}
+}
+
+// remove removes writes that are durable.
+func (p *pending) remove(writes []*write) {
+	p.Lock()
+	defer p.Unlock()
+	for _, w := range writes {
+		if p.writes[w.key] == w {
+			delete(p.writes, w.key)
+		}
+	}
+}
+
+// clear removes all writes, because they have failed.
+func (p *pending) clear() {
+	p.Lock()
+	defer p.Unlock()
+	clear(p.writes)
+	for _, t := range p.turns {
+		t.stale = true
+	}
+}
+
+// errStale reports that the record has changed since the caller has read it.
+var errStale = errors.New("the record has changed")
+
+// update calls change with the current record and hands over the change that it returns. The error is errStale if the committer
+// has changed the record meanwhile, for example because it has expired.
+func (s *Store) update(ctx context.Context, key string, change func(old store.Record) (store.Change, error)) error {
+	t, err := s.pending.enter(ctx, key, s.closing)
 	if err != nil {
-		return false, err
+		return err
+	}
+	handed := false
+	defer func() {
+		if !handed {
+			s.pending.leave(key, t)
+		}
+	}()
+	s.pending.Lock()
+	t.stale = false
+	w := s.pending.writes[key]
+	var old *record
+	if w != nil {
+		old = w.next
+	}
+	s.pending.Unlock()
+	if w == nil {
+		if old, err = s.file.get(key); err != nil {
+			return err
+		}
 	}
 	to, err := change(old.live().public())
-	if err != nil {
-		return false, err
-	}
 	var next *record
-	if !to.Delete {
-		if next, err = c.store.options.next(old.live(), &to); err != nil {
-			return false, err
-		}
-		err := c.makeRoom(key, old, next)
-		if tombstone := next.evicted(); err != nil && tombstone != nil {
-			next, err = tombstone, c.makeRoom(key, old, tombstone)
+	if err == nil && !to.Delete {
+		next, err = s.options.next(old.live(), &to)
+	}
+	if err != nil && w == nil {
+		return err // it depends on durable changes only
+	}
+	handed = true
+	return s.do(ctx, key, t, func(c *committer) (async bool, _ error) {
+		if t.stale {
+			return false, errStale
 		}
 		if err != nil {
 			return false, err
 		}
-	}
-	c.put(key, old, next, to.Entries)
-	return to.Async, nil
+		if next != nil {
+			err := c.makeRoom(key, old, next)
+			if tombstone := next.evicted(); err != nil && tombstone != nil {
+				next, err = tombstone, c.makeRoom(key, old, tombstone)
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		c.put(key, old, next, to.Entries)
+		return to.Async, nil
+	})
 }
 
 // next returns the record after the change. old is nil if there is none.
@@ -80,15 +219,11 @@ func (o *Options) next(old *record, c *store.Change) (*record, error) {
 }
 
 // latest returns the record after all changes so far, or nil if there is none.
-func (c *committer) latest(key string) (r *record, err error) {
-	if w := c.pending[key]; w != nil {
+func (c *committer) latest(key string) (*record, error) {
+	if w := c.store.pending.writes[key]; w != nil {
 		return w.next, nil
 	}
-	err = c.store.file.view(func(tx *bbolt.Tx) error {
-		r, err = readRecord(tx, key, true)
-		return err
-	})
-	return r, err
+	return c.store.file.get(key)
 }
 
 // put adds a write to the next batch. A record without an id gets one.
@@ -106,13 +241,13 @@ func (c *committer) put(key string, old, next *record, entries [][]byte) {
 	if next != nil {
 		b.bytes += len(next.value)
 	}
-	w := c.pending[key]
+	w := c.store.pending.writes[key]
 	if w != nil && w.batch == b && w.next != nil && next != nil && w.next.id == next.id {
-		w.next, w.entries = next, append(w.entries, entries...) // one write instead of two
+		c.store.pending.extend(w, next, entries) // one write instead of two
 		return
 	}
 	w = &write{key: key, batch: b, old: old, next: next, entries: slices.Clip(entries)}
-	c.pending[key] = w
+	c.store.pending.set(w)
 	b.writes = append(b.writes, w)
 }
 

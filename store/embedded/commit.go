@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,24 +36,17 @@ const (
 // change is what a caller hands to the committer.
 type change struct {
 	key  string // "" for a change that concerns several records
+	turn *turn  // of the caller at the record; nil if it has none
 	make func(*committer) (async bool, err error)
 	done chan error // capacity 1
 
-	making    sync.Mutex // held while make runs
-	abandoned bool       // the caller has gone, so make must not run
-	err       error      // of make
+	abandoned atomic.Bool // the caller has gone, so the change need not be made
+	err       error       // of make
 }
-
-// panicked is the error of a change whose function has panicked.
-type panicked struct{ value any }
-
-func (p panicked) Error() string { return fmt.Sprint(p.value) }
 
 // run calls make, unless the caller has gone.
 func (c *change) run(by *committer) (async bool, err error) {
-	c.making.Lock()
-	defer c.making.Unlock()
-	if c.abandoned {
+	if c.abandoned.Load() {
 		return false, nil
 	}
 	err = guard(func() (err error) {
@@ -60,22 +54,6 @@ func (c *change) run(by *committer) (async bool, err error) {
 		return err
 	})
 	return async, err
-}
-
-// result panics if the function of the caller has.
-func (c *change) result(err error) error {
-	if p, ok := err.(panicked); ok { //nolint:errorlint // it is not wrapped
-		panic(p.value)
-	}
-	return err
-}
-
-// abandon keeps the change from being made if that has not begun, and waits until the function of the caller has returned.
-func (c *change) abandon(ctx context.Context) error {
-	c.making.Lock()
-	defer c.making.Unlock()
-	c.abandoned = true
-	return ctx.Err()
 }
 
 // acknowledged counts, by key, the asynchronous changes that are not committed yet.
@@ -107,7 +85,7 @@ func (s *Store) settle(ctx context.Context, key string) error {
 
 // barrier waits until all earlier changes are durable.
 func (s *Store) barrier(ctx context.Context) error {
-	return s.do(ctx, "", func(*committer) (bool, error) { return false, nil })
+	return s.do(ctx, "", nil, func(*committer) (bool, error) { return false, nil })
 }
 
 // batch is what one transaction of the file makes.
@@ -122,14 +100,14 @@ type batch struct {
 
 func newBatch() *batch { return &batch{changed: make(ownerSums)} }
 
-// committer makes all changes of a store. It runs in one goroutine, beside which another one writes: changes are made in memory, in
+// committer makes all changes of a store. Callers compute theirs and hand them over, so that a slow function of one caller
+// does not delay others. The committer runs in one goroutine, beside which another one writes: changes are made in memory, in
 // the next batch, while the last one is written.
 type committer struct {
 	store   *Store
 	next    *batch
 	writing *batch            // nil if none
 	written chan error        // the result of writing
-	pending map[string]*write // the last writes in both batches
 	lastID  uint64            // last id given to a record
 
 	timer     *time.Timer
@@ -202,6 +180,7 @@ func (c *committer) untilDue() time.Duration {
 
 // add makes a change in the next batch.
 func (c *committer) add(next *change) {
+	defer c.store.pending.leave(next.key, next.turn)
 	if c.failed != nil {
 		next.done <- c.failed
 		return
@@ -217,7 +196,7 @@ func (c *committer) add(next *change) {
 		c.next.async = append(c.next.async, next.key)
 		c.store.acknowledged.add(+1, next.key)
 		next.done <- nil
-	case next.key != "" && c.pending[next.key] == nil:
+	case next.key != "" && c.store.pending.writes[next.key] == nil:
 		next.done <- err // it has changed nothing, and depends on durable changes only
 	default:
 		c.next.waiting = append(c.next.waiting, next)
@@ -245,13 +224,11 @@ func (c *committer) finish(err error) {
 		c.undo(b)
 		c.undo(c.next)
 		c.next = newBatch()
-		clear(c.pending)
+		c.store.pending.clear()
 		return
 	}
+	c.store.pending.remove(b.writes)
 	for _, w := range b.writes {
-		if c.pending[w.key] == w {
-			delete(c.pending, w.key)
-		}
 		c.store.waiters.Wake(w.key)
 	}
 	c.store.acknowledged.add(-1, b.async...)

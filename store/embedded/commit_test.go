@@ -79,7 +79,13 @@ func TestReaders_see_only_durable_changes(t *testing.T) {
 				t.Errorf("an asynchronous change saw %q, %v, want b without waiting for a commit", seen, err)
 			}
 			unchanged := errors.New("nothing to change")
-			decided := update(t.Context(), s, "k", func(string) (store.Change, error) { return store.Change{}, unchanged })
+			deciding := make(chan struct{})
+			decided := update(t.Context(), s, "k", func(string) (store.Change, error) {
+				close(deciding)
+				return store.Change{}, unchanged
+			})
+			<-deciding
+			testkit.Eventually(t, "the decision is handed over", func() bool { return s.pending.count() == 0 })
 			other := update(t.Context(), s, "other", func(string) (store.Change, error) { return store.Change{}, unchanged })
 			if err := <-other; !errors.Is(err, unchanged) {
 				t.Errorf("a decision about another record: %v", err)
@@ -153,6 +159,16 @@ func TestUpdate_of_one_caller_leaves_the_others_alone(t *testing.T) {
 	}
 }
 
+// count returns how many callers have their turn at a record, or wait for it.
+func (p *pending) count() (n int) {
+	p.Lock()
+	defer p.Unlock()
+	for _, t := range p.turns {
+		n += 1 + len(t.waiting)
+	}
+	return n
+}
+
 // TestUpdate_that_is_given_up_early changes nothing, and its function does not run after it has returned.
 func TestUpdate_that_is_given_up_early(t *testing.T) {
 	s := openTest(t, Options{})
@@ -166,11 +182,14 @@ func TestUpdate_that_is_given_up_early(t *testing.T) {
 	<-began
 	ctx, cancel := context.WithCancel(ctx)
 	ran := false
-	late := update(ctx, s, "late", func(string) (store.Change, error) {
+	late := update(ctx, s, "blocks", func(string) (store.Change, error) {
 		ran = true
-		return text("x", false), nil
+		return text("late", false), nil
 	})
-	testkit.Eventually(t, "the change is in the queue", func() bool { return len(s.changes) == 1 })
+	testkit.Eventually(t, "the caller waits for its turn", func() bool { return s.pending.count() == 2 })
+	if err := s.Put(t.Context(), "another", text("x", false)); err != nil {
+		t.Errorf("a change of another record: %v", err)
+	}
 	cancel()
 	if err := <-late; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -179,11 +198,41 @@ func TestUpdate_that_is_given_up_early(t *testing.T) {
 	if err := <-blocked; err != nil {
 		t.Error(err)
 	}
-	if err := s.Put(t.Context(), "after", text("x", false)); err != nil {
-		t.Error(err)
+	if r, err := s.Get(t.Context(), "blocks"); ran || err != nil || string(r.Value) != "x" {
+		t.Errorf("the change was made: %t, %q, %v", ran, r.Value, err)
 	}
-	if _, err := s.Get(t.Context(), "late"); ran || !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the change was made: %t, %v", ran, err)
+	if n := s.pending.count(); n > 0 {
+		t.Errorf("%d callers have not ended", n)
+	}
+}
+
+// TestUpdate_of_a_record_that_is_removed_meanwhile computes the change again: the committer has removed the record since it was read.
+func TestUpdate_of_a_record_that_is_removed_meanwhile(t *testing.T) {
+	s := openTest(t, Options{})
+	if err := s.Put(t.Context(), "k", text("old", false)); err != nil {
+		t.Fatal(err)
+	}
+	began, removed := make(chan string, 2), make(chan struct{})
+	changed := update(t.Context(), s, "k", func(old string) (store.Change, error) {
+		began <- old
+		<-removed
+		return text(old+"new", false), nil
+	})
+	if old := <-began; old != "old" {
+		t.Errorf("the change begins with %q", old)
+	}
+	if err := s.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	close(removed)
+	if err := <-changed; err != nil {
+		t.Fatal(err)
+	}
+	if old := <-began; old != "" {
+		t.Errorf("the change begins again with %q", old)
+	}
+	if r, err := s.Get(t.Context(), "k"); err != nil || string(r.Value) != "new" || r.Length != 1 {
+		t.Errorf("the record has %q and %d entries, %v", r.Value, r.Length, err)
 	}
 }
 

@@ -87,6 +87,15 @@ func (f *file) view(read func(*bbolt.Tx) error) error {
 	return err
 }
 
+// get returns the record, or nil if there is none.
+func (f *file) get(key string) (r *record, err error) {
+	err = f.view(func(tx *bbolt.Tx) error {
+		r, err = readRecord(tx, key, true)
+		return err
+	})
+	return r, err
+}
+
 // readRecord returns the record, or nil if there is none. It is a copy unless the caller uses it in the transaction only.
 func readRecord(tx *bbolt.Tx, key string, copied bool) (*record, error) {
 	id := tx.Bucket(bucketRecords).Get([]byte(key))

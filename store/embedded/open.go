@@ -71,9 +71,10 @@ func Open(path string, options Options) (*Store, error) {
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 
+		pending:      pending{writes: make(map[string]*write), turns: make(map[string]*turn)},
 		acknowledged: acknowledged{changes: make(map[string]int)},
 	}
-	c := &committer{store: s, next: newBatch(), written: make(chan error, 1), pending: make(map[string]*write), lastID: lastID}
+	c := &committer{store: s, next: newBatch(), written: make(chan error, 1), lastID: lastID}
 	c.setFailed(nil)
 	go func() {
 		defer close(s.ended)

@@ -22,6 +22,7 @@ type Store struct {
 	file         *file
 	use          use
 	changes      chan *change // for the committer
+	pending      pending
 	waiters      store.Waiters
 	copying      sync.Mutex // held while a copy of the file exists
 	acknowledged acknowledged
@@ -50,14 +51,11 @@ func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 }
 
 // get returns the record, or nil if there is none or it has expired.
-func (s *Store) get(ctx context.Context, key string) (r *record, err error) {
+func (s *Store) get(ctx context.Context, key string) (*record, error) {
 	if err := s.settle(ctx, key); err != nil {
 		return nil, err
 	}
-	err = s.file.view(func(tx *bbolt.Tx) (err error) {
-		r, err = readRecord(tx, key, true)
-		return err
-	})
+	r, err := s.file.get(key)
 	return r.live(), err
 }
 
@@ -160,16 +158,11 @@ func (s *Store) Update(ctx context.Context, key string, change func(old store.Re
 	if err := store.CheckKey(key); err != nil {
 		return err
 	}
-	// A panic of the function is one of the caller.
-	decide := func(old store.Record) (c store.Change, err error) {
-		defer func() {
-			if value := recover(); value != nil {
-				err = panicked{value}
-			}
-		}()
-		return change(old)
+	for {
+		if err := s.update(ctx, key, change); !errors.Is(err, errStale) {
+			return err
+		}
 	}
-	return s.do(ctx, key, func(c *committer) (bool, error) { return c.update(key, decide) })
 }
 
 // Delete implements store.Store.
@@ -179,7 +172,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 			return err
 		}
 	}
-	return s.do(ctx, "", func(c *committer) (bool, error) {
+	return s.do(ctx, "", nil, func(c *committer) (bool, error) {
 		for _, key := range keys {
 			old, err := c.latest(key)
 			if err != nil {
@@ -191,31 +184,41 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	})
 }
 
-// do hands a change to the committer, and waits until it is durable, or has been made if it is asynchronous.
-func (s *Store) do(ctx context.Context, key string, by func(*committer) (async bool, err error)) error {
-	if err := ctx.Err(); err != nil {
+// do hands a change to the committer, and waits until it is durable, or has been made if it is asynchronous. The turn of the
+// caller ends when the change has been made.
+func (s *Store) do(ctx context.Context, key string, t *turn, by func(*committer) (async bool, err error)) error {
+	c := &change{key: key, turn: t, make: by, done: make(chan error, 1)}
+	if err := s.handOver(ctx, c); err != nil {
+		s.pending.leave(key, t)
 		return err
-	}
-	c := &change{key: key, make: by, done: make(chan error, 1)}
-	select {
-	case s.changes <- c:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.closing:
-		return store.ErrClosed
 	}
 	select {
 	case err := <-c.done:
-		return c.result(err)
+		return err
 	case <-ctx.Done():
-		return c.abandon(ctx)
+		c.abandoned.Store(true)
+		return ctx.Err()
 	case <-s.ended:
 	}
 	select {
 	case err := <-c.done:
-		return c.result(err)
+		return err
 	default:
 		return store.ErrClosed // it came too late
+	}
+}
+
+func (s *Store) handOver(ctx context.Context, c *change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.changes <- c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return store.ErrClosed
 	}
 }
 

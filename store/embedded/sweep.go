@@ -42,7 +42,7 @@ func (s *Store) sweep() error {
 			return nil
 		})
 		if err == nil && len(due) > 0 {
-			err = s.do(ctx, "", func(c *committer) (bool, error) {
+			err = s.do(ctx, "", nil, func(c *committer) (bool, error) {
 				for _, key := range due {
 					c.replace(key, removeExpired)
 				}
