@@ -249,12 +249,15 @@ func helpEachOther(t *testing.T, server *storetest.SharedServer) {
 	testkit.Eventually(t, "a run of the other node", func() bool { return nodes[1].Counts().Working > 0 })
 	close(both.release)
 	for _, id := range ids {
-		nodes[1].until(id, "ends without the user", func(st *run.State) bool {
+		st := nodes[1].until(id, "ends without the user", func(st *run.State) bool {
 			if st.Status == run.StatusAwaitingInput {
 				t.Errorf("the run waits for its user: %+v", st.Waits())
 			}
 			return st.Status.IsFinal()
 		})
+		if st.Status != run.StatusComplete {
+			t.Errorf("the run ends with %s: %+v", st.Status, st.Ending)
+		}
 	}
 	if n := nodes[0].tools.count("get-trip"); n != len(ids) {
 		t.Errorf("the home made %d of %d calls", n, len(ids))
