@@ -178,10 +178,10 @@ var executedCalls = []struct {
 	{"an OTC call with a call_id", 40, false, func(t *testing.T, s *executedSite, n int) {
 		post(t, "http://"+s.recorded+"/otc/call", fmt.Sprintf(`{"request":{"call_id":"call-%d","tool_id":"Orders.order","input":{"name":"chair"}}}`, n), http.StatusOK, `"success":true`)
 	}},
-	{"an MCP call through oagent", 60, false, func(t *testing.T, s *executedSite, _ int) {
+	{"an MCP call through oagent", 59, false, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.guarded+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
-	{"a hosted run that asks an agent", 110, false, func(t *testing.T, s *executedSite, _ int) {
+	{"a hosted run that asks an agent", 109, false, func(t *testing.T, s *executedSite, _ int) {
 		header := post(t, "http://"+s.hosted+"/agents/asker", `{"input":"chair"}`, http.StatusSeeOther, "")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.hosted+header.Get("Location"), nil)
 		if err != nil {
