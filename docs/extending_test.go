@@ -71,8 +71,11 @@ func TestExtending_page(t *testing.T) {
 		}
 	}
 	packages, err := filepath.Glob(filepath.Join(root, "examples", "extending", "*", "module.go"))
-	if err != nil || len(packages) != 5 || len(modules) != 5 || configurations != 5 {
-		t.Errorf("%d packages, %d modules and %d configurations, want 5 of each: %v", len(packages), len(modules), configurations, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) != 5 || len(modules) != 5 || configurations != 5 {
+		t.Errorf("%d packages, %d modules and %d configurations, want 5 of each", len(packages), len(modules), configurations)
 	}
 	files, err := filepath.Glob(filepath.Join(root, "examples", "extending", "*", "*.go"))
 	if err != nil || len(files) < len(modules) {
