@@ -74,13 +74,15 @@ func TestComparison_has_sources(t *testing.T) {
 	rows := comparisonRows(t)
 	for _, row := range rows {
 		for i, cell := range row[2:] {
-			mark := sourceMark.FindStringSubmatch(cell)
-			switch {
-			case mark != nil && dates[mark[1]] == "":
-				t.Errorf("%s: the source %s has no row", row[0], mark[1])
-			case mark != nil:
+			marks := sourceMark.FindAllStringSubmatch(cell, -1)
+			for _, mark := range marks {
+				if dates[mark[1]] == "" {
+					t.Errorf("%s: the source %s has no row", row[0], mark[1])
+				}
 				used[mark[1]] = true
-			case cell != "–" || !strings.HasPrefix(approvalOf(rows, i+2), "–") && !strings.HasPrefix(approvalOf(rows, i+2), "by the client"):
+			}
+			if approval := approvalOf(rows, i+2); len(marks) == 0 &&
+				(cell != "–" || !strings.HasPrefix(approval, "–") && !strings.HasPrefix(approval, "by the client")) {
 				t.Errorf("%s: %q has no source", row[0], cell)
 			}
 		}
