@@ -21,24 +21,28 @@ import (
 	_ "github.com/fairwayhq/fairway/examples/extending/tokenserver"
 )
 
-// TestExtending_page checks that each Go block of the page is the module of its package, that no package imports what a
-// third party cannot, and that each Caddyfile becomes the JSON that follows it.
+// TestExtending_page checks that the page has or links the module of each package, that each Go block is the module of its
+// package, that no package imports what a third party cannot, and that each Caddyfile becomes the JSON that follows it.
 func TestExtending_page(t *testing.T) {
 	data, err := os.ReadFile("extending.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, found := page{"extending.md", strings.Split(string(data), "\n")}.split()
-	modules, configurations := 0, 0
+	configurations := 0
+	modules := make(map[string]bool) // by name of the package
+	for _, linked := range regexp.MustCompile(`\(\.\./examples/extending/(\w+)/module\.go\)`).FindAllStringSubmatch(string(data), -1) {
+		modules[linked[1]] = true
+	}
 	var adapted any
 	for _, b := range found {
 		switch b.language {
 		case "go":
-			modules++
 			name := regexp.MustCompile(`(?m)^package (\w+)$`).FindStringSubmatch(b.text)
 			if name == nil {
 				t.Fatalf("extending.md:%d: the code has no package", b.line)
 			}
+			modules[name[1]] = true
 			want, err := os.ReadFile(filepath.Join(root, "examples", "extending", name[1], "module.go"))
 			if err != nil || strings.TrimSpace(b.text) != strings.TrimSpace(string(want)) {
 				t.Errorf("extending.md:%d: the code is not that of examples/extending/%s/module.go, %v", b.line, name[1], err)
@@ -66,11 +70,15 @@ func TestExtending_page(t *testing.T) {
 			}
 		}
 	}
-	if modules != 5 || configurations != 5 {
-		t.Errorf("%d modules and %d configurations, want 5 of each", modules, configurations)
+	packages, err := filepath.Glob(filepath.Join(root, "examples", "extending", "*", "module.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) != 5 || len(modules) != 5 || configurations != 5 {
+		t.Errorf("%d packages, %d modules and %d configurations, want 5 of each", len(packages), len(modules), configurations)
 	}
 	files, err := filepath.Glob(filepath.Join(root, "examples", "extending", "*", "*.go"))
-	if err != nil || len(files) < modules {
+	if err != nil || len(files) < len(modules) {
 		t.Fatalf("files %q, %v", files, err)
 	}
 	for _, file := range files {

@@ -12,10 +12,9 @@ import (
 	"testing"
 )
 
-// TestTroubleshooting_has_all_log_messages checks that the page explains each warning and error
-// that Fairway logs, by its text.
-func TestTroubleshooting_has_all_log_messages(t *testing.T) {
-	data, err := os.ReadFile("troubleshooting.md")
+// TestLogMessages_has_all_messages checks that the page has each warning and error that Fairway logs, by its text.
+func TestLogMessages_has_all_messages(t *testing.T) {
+	data, err := os.ReadFile("log-messages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +22,7 @@ func TestTroubleshooting_has_all_log_messages(t *testing.T) {
 	found := logMessages(t)
 	for message, position := range found {
 		if !strings.Contains(content, message) {
-			t.Errorf("%s: docs/troubleshooting.md does not have the message: %s", position, message)
+			t.Errorf("%s: docs/log-messages.md does not have the message: %s", position, message)
 		}
 	}
 	if len(found) < 40 {
