@@ -136,6 +136,10 @@ type ToolsetConfig struct {
 	// all tools.
 	Allow string `json:"allow,omitempty"`
 
+	// A rule like allow that is not enforced: calls that it does not allow go on, and are reported. It does not change
+	// the list of tools. Default: none.
+	AllowLogOnly string `json:"allow_log_only,omitempty"`
+
 	// Headers of the caller that tool calls carry beside the toolset's credentials, and those that handlers
 	// before the endpoint set. Only headers that describe the message pass without being listed here (Accept,
 	// Content-Type, Traceparent, User-Agent, ...). Without credentials, all headers pass. Default: none.
@@ -347,6 +351,52 @@ type Toolset struct {
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
 	HasMCPServer   bool            // the tools are those of an MCP server
+	LogOnly        *LogOnly        // rules that are not enforced; nil if there are none
+}
+
+// LogOnly are the rules of a toolset that are not enforced: what they would have done to a call is only reported.
+type LogOnly struct {
+	Allow   *rule.Rule // nil if there is none
+	Inspect inspect.Chain
+}
+
+// ReportLogOnly logs that a rule is not enforced, and warns if its calls carry credentials of the gateway. The fields say where the rule is.
+func ReportLogOnly(logger *zap.Logger, rule string, withCredentials bool, fields ...zap.Field) {
+	logger = logger.With(append(fields, zap.String("rule", rule))...)
+	logger.Info("a rule is in log only: calls go on, and what it would have done is recorded")
+	if withCredentials {
+		logger.Warn("calls carry credentials of the gateway and are under a rule that is in log only: make sure that these callers may use them")
+	}
+}
+
+// logOnly returns the rules of the toolset that are not enforced, and logs them.
+func (t *Toolset) logOnly(allow *rule.Rule, chain inspect.Chain, logger *zap.Logger) *LogOnly {
+	var names []string
+	if allow != nil {
+		names = append(names, "allow_log_only")
+	}
+	for _, step := range chain {
+		names = append(names, "inspect."+step.Name)
+	}
+	for _, name := range names {
+		ReportLogOnly(logger, name, len(t.Credentials) > 0, zap.String("toolset", t.Name))
+	}
+	if names == nil {
+		return nil
+	}
+	return &LogOnly{allow, chain}
+}
+
+// compileRule compiles the rule of an option; nil if there is none.
+func compileRule(option, expression string) (*rule.Rule, error) {
+	if expression == "" {
+		return nil, nil
+	}
+	compiled, err := rule.Compile(expression)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", option, err)
+	}
+	return compiled, nil
 }
 
 // WithholdsShadowing reports whether tools with the names of tools of other toolsets are withheld: the tools are those of
@@ -386,16 +436,19 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		logger.Info("openapi is an absolute path; it is a path on the site unless a file with that name exists",
 			zap.String("openapi", c.OpenAPI), zap.String("taken_for", string(key.Kind)))
 	}
-	var allow *rule.Rule
-	if c.Allow != "" {
-		if allow, err = rule.Compile(c.Allow); err != nil {
-			return nil, fmt.Errorf("allow: %w", err)
-		}
+	allow, err := compileRule("allow", c.Allow)
+	if err != nil {
+		return nil, err
+	}
+	tried, err := compileRule("allow_log_only", c.AllowLogOnly)
+	if err != nil {
+		return nil, err
 	}
 	chain, err := inspectors.Load(ctx, inspectors.OfToolset, c.Inspectors)
 	if err != nil {
 		return nil, err
 	}
+	chain, unenforced := chain.Split()
 	embedder, err := c.embedder(ctx)
 	if err != nil {
 		return nil, err
@@ -417,6 +470,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		}
 	}
 	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil}
+	t.LogOnly = t.logOnly(tried, unenforced, logger)
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = defaultMaxTokens
 	}

@@ -48,6 +48,7 @@ type dispatch struct {
 	forwardHeaders []string
 	endpoint       *Endpoint
 	inspectors     inspect.Chain // nil if the toolset has none
+	logOnly        *app.LogOnly  // nil if the toolset has none
 	agent          string        // name of the hosted agent that makes the calls; "" if a client does
 }
 
@@ -73,10 +74,16 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset, d.inspectors = t.Limits, t.Credentials, t.ForwardHeaders, t.Name, t.Inspect
+	d.logOnly = t.LogOnly
 	d.asOperator = usesCredentials(t, d.endpoint.signs)
 	if d.endpoint.signs {
 		d.forwardHeaders = PassedHeaders(t, true)
 	}
+}
+
+// inspects reports whether calls pass inspectors, enforced or not.
+func (d *dispatch) inspects() bool {
+	return d.inspectors != nil || d.logOnly != nil && d.logOnly.Inspect != nil
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are
@@ -120,7 +127,7 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.ClientRequest = d.client.Request
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
-	if d.inspectors != nil {
+	if d.inspects() {
 		rec.SetInspection(newInspection(ctx, d, call.Tool))
 		rec.Review = ReviewOf(ctx)
 	}
