@@ -103,8 +103,8 @@ func (c *Capability) Rule() string {
 	return capabilityRule + c.Reference.String()
 }
 
-// requiresReview reports whether a restriction of the capability requires a review. It may be nil.
-func (c *Capability) requiresReview(r *Restriction) bool {
+// RequiresReview reports whether a restriction of the capability requires a review. It may be nil.
+func (c *Capability) RequiresReview(r *Restriction) bool {
 	return r != nil && r.RequireReview != "" && !c.LogOnly
 }
 

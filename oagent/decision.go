@@ -218,7 +218,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 			d.tryReview(capability.Input)
 		}
 	}
-	if call.Inspected != nil || capability.requiresReview(capability.Input) {
+	if call.Inspected != nil || capability.RequiresReview(capability.Input) {
 		return d.decideReviews(t, d.passing.requiredReviews())
 	}
 	d.pass(t, "")
@@ -329,7 +329,7 @@ func (f *finish) decide(t *engagement.Tx) error {
 			return err
 		}
 	}
-	if f.ticket.Capability.requiresReview(output) {
+	if f.ticket.Capability.RequiresReview(output) {
 		return f.requestReview(t)
 	}
 	if output != nil && f.ticket.Capability.LogOnly {

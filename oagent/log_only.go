@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -55,4 +56,27 @@ func (c *check) note(effect, rule, why string) {
 	if c.trial.would.IsZero() {
 		c.trial.would = audit.Would{Effect: effect, Rule: rule, Why: text.Cut(why, engagement.MaxReason)}
 	}
+}
+
+// TryGuardrail is CheckGuardrail for an agent with GuardrailsLogOnly: it refuses nothing, and records what the guardrail would have done.
+// The error says why the guardrail could not be judged.
+func (g *Guard) TryGuardrail(ctx context.Context, b Binding, side engagement.Side, output jsontext.Value) (audit.Would, error) {
+	guardrail := b.Agent.Guardrail(side)
+	failed := guardrail.Assertion.CheckOutput(ctx, output)
+	if failed != nil && (ctx.Err() != nil || isUnjudged(failed) || isToolFailure(failed, output)) {
+		return audit.Would{}, cmp.Or(ctx.Err(), errors.New(assertion.Explain(failed)))
+	}
+	e := engagement.Entry{Event: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
+	if failed != nil {
+		e.Would = audit.Would{Effect: audit.WouldRefuse, Rule: e.Rule, Why: assertion.Explain(failed)}
+	}
+	outputs := checkOutputs(output)
+	err := g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
+		e := e
+		e.Outputs = t.Keep(outputs)
+		t.Prolong = true
+		t.Log(e)
+		return nil
+	})
+	return e.Would, err
 }

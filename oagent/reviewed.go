@@ -39,7 +39,7 @@ func (c *Capability) reviewRule(side engagement.Side) string {
 
 // requiredReviews returns the reviews that must approve the call before it is made. There is one for each reviewer.
 func (t *Ticket) requiredReviews() (required []RequiredReview) {
-	if input := t.Capability.Input; t.Capability.requiresReview(input) {
+	if input := t.Capability.Input; t.Capability.RequiresReview(input) {
 		required = append(required, RequiredReview{Reviewer: input.RequireReview, Rule: t.Capability.reviewRule(engagement.SideInput)})
 	}
 	if t.call.Inspected == nil {

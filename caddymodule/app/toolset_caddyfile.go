@@ -46,6 +46,7 @@ import (
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	forward_headers <headers...>
 //	allow        <expression>
+//	allow_log_only <expression>
 //	inspect      secrets | pii | webhook ... { … }, see package caddymodule/inspect
 //	non_inferrable <arguments...>
 //
