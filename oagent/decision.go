@@ -60,21 +60,21 @@ type trial struct {
 	skipped    bool        // reading the record has failed, so no rule is judged
 }
 
-// beginTrial begins a call of decide. noted is what rules outside of the Guard would have done.
-func (c *check) beginTrial(noted audit.Would) {
-	c.trial.would, c.trial.unread = noted, ""
-	if !c.trial.skipped {
-		c.trial.incomplete = ""
+// begin begins a call of decide. noted is what rules outside of the Guard would have done.
+func (t *trial) begin(noted audit.Would) {
+	t.would, t.unread = noted, ""
+	if !t.skipped {
+		t.incomplete = ""
 	}
 }
 
-// skipTrial reports whether a transaction has failed while it read the record for a rule in log only. It must then be repeated, and
+// skip reports whether a transaction has failed while it read the record for a rule in log only. It must then be repeated, and
 // judges no such rule.
-func (c *check) skipTrial(err error) bool {
-	if err == nil || c.trial.unread == "" {
+func (t *trial) skip(err error) bool {
+	if err == nil || t.unread == "" {
 		return false
 	}
-	c.trial.incomplete, c.trial.skipped = c.trial.unread, true
+	t.incomplete, t.skipped = t.unread, true
 	return true
 }
 
@@ -85,7 +85,7 @@ func (c *check) run(begin func(time.Time) *engagement.State, decide func(*engage
 		c.outcome = outcome{}
 		ctx, cancel := c.storing()
 		err := c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
-		if c.skipTrial(err) {
+		if c.trial.skip(err) {
 			err = c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
 		}
 		if err == nil && c.prepare {
@@ -185,7 +185,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 	d.outcome, d.first, d.released = outcome{}, false, 0
 	d.passing.Number, d.passing.Nth, d.passing.Review, d.passing.Replayed = 0, 0, "", nil
 	call, capability := &d.passing.call, d.passing.Capability
-	d.beginTrial(call.Would)
+	d.trial.begin(call.Would)
 	if call.User.Email != "" {
 		t.State.User.Email = call.User.Email
 	}
@@ -311,7 +311,7 @@ type finish struct{ check }
 // decide decides whether the result may be used.
 func (f *finish) decide(t *engagement.Tx) error {
 	f.outcome, f.first, f.released = outcome{}, false, 0
-	f.beginTrial(f.ticket.ResultWould)
+	f.trial.begin(f.ticket.ResultWould)
 	if t.State.Born != f.ticket.born {
 		return f.refuseLate(t)
 	}

@@ -29,7 +29,7 @@ func (c *check) try(ctx context.Context, t *engagement.Tx, a *assertion.Assertio
 	case err != nil || isUnjudged(unmet):
 		c.trial.incomplete = a.Rule
 	case unmet != nil:
-		c.note(audit.WouldRefuse, a.Rule, assertion.Explain(unmet))
+		c.trial.note(audit.WouldRefuse, a.Rule, assertion.Explain(unmet))
 	}
 	return nil
 }
@@ -49,12 +49,12 @@ func (c *check) tryReview(r *Restriction) {
 	if c.side == engagement.SideInput && slices.ContainsFunc(c.ticket.requiredReviews(), func(other RequiredReview) bool { return other.Reviewer == r.RequireReview }) {
 		return
 	}
-	c.note(audit.WouldHold, c.ticket.Capability.reviewRule(c.side), "the reviewer "+r.RequireReview+" must approve it")
+	c.trial.note(audit.WouldHold, c.ticket.Capability.reviewRule(c.side), "the reviewer "+r.RequireReview+" must approve it")
 }
 
-func (c *check) note(effect, rule, why string) {
-	if c.trial.would.IsZero() {
-		c.trial.would = audit.Would{Effect: effect, Rule: rule, Why: text.Cut(why, engagement.MaxReason)}
+func (t *trial) note(effect, rule, why string) {
+	if t.would.IsZero() {
+		t.would = audit.Would{Effect: effect, Rule: rule, Why: text.Cut(why, engagement.MaxReason)}
 	}
 }
 

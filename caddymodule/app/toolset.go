@@ -351,7 +351,7 @@ type Toolset struct {
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
 	HasMCPServer   bool            // the tools are those of an MCP server
-	LogOnly        *LogOnly        // rules that are not enforced; nil if there are none
+	LogOnly        LogOnly         // rules that are not enforced
 }
 
 // LogOnly are the rules of a toolset that are not enforced: what they would have done to a call is only reported.
@@ -360,31 +360,23 @@ type LogOnly struct {
 	Inspect inspect.Chain
 }
 
-// ReportLogOnly logs that a rule is not enforced, and warns if its calls carry credentials of the gateway. The fields say where the rule is.
-func ReportLogOnly(logger *zap.Logger, rule string, withCredentials bool, fields ...zap.Field) {
-	logger = logger.With(append(fields, zap.String("rule", rule))...)
+// ReportLogOnly logs that a rule is not enforced, and warns if its calls carry credentials of the gateway.
+func ReportLogOnly(logger *zap.Logger, name string, withCredentials bool) {
+	logger = logger.With(zap.String("rule", name))
 	logger.Info("a rule is in log only: calls go on, and what it would have done is recorded")
 	if withCredentials {
-		logger.Warn("calls carry credentials of the gateway and are under a rule that is in log only: make sure that these callers may use them")
+		logger.Warn("calls under a rule that is in log only carry credentials of the gateway: make sure that these callers may use them")
 	}
 }
 
-// logOnly returns the rules of the toolset that are not enforced, and logs them.
-func (t *Toolset) logOnly(allow *rule.Rule, chain inspect.Chain, logger *zap.Logger) *LogOnly {
-	var names []string
-	if allow != nil {
-		names = append(names, "allow_log_only")
+// report logs the rules.
+func (l *LogOnly) report(logger *zap.Logger, withCredentials bool) {
+	if l.Allow != nil {
+		ReportLogOnly(logger, "allow_log_only", withCredentials)
 	}
-	for _, step := range chain {
-		names = append(names, "inspect."+step.Name)
+	for _, step := range l.Inspect {
+		ReportLogOnly(logger, "inspect."+step.Name, withCredentials)
 	}
-	for _, name := range names {
-		ReportLogOnly(logger, name, len(t.Credentials) > 0, zap.String("toolset", t.Name))
-	}
-	if names == nil {
-		return nil
-	}
-	return &LogOnly{allow, chain}
 }
 
 // compileRule compiles the rule of an option; nil if there is none.
@@ -440,15 +432,15 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	if err != nil {
 		return nil, err
 	}
-	tried, err := compileRule("allow_log_only", c.AllowLogOnly)
-	if err != nil {
+	var logOnly LogOnly
+	if logOnly.Allow, err = compileRule("allow_log_only", c.AllowLogOnly); err != nil {
 		return nil, err
 	}
 	chain, err := inspectors.Load(ctx, inspectors.OfToolset, c.Inspectors)
 	if err != nil {
 		return nil, err
 	}
-	chain, unenforced := chain.Split()
+	chain, logOnly.Inspect = chain.Split()
 	embedder, err := c.embedder(ctx)
 	if err != nil {
 		return nil, err
@@ -469,8 +461,8 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, err
 		}
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil}
-	t.LogOnly = t.logOnly(tried, unenforced, logger)
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil, LogOnly: logOnly}
+	t.LogOnly.report(logger.With(zap.String("toolset", t.Name)), len(checked) > 0)
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = defaultMaxTokens
 	}

@@ -185,7 +185,7 @@ func (own *ownOptions) Options(b *directive.Block) directive.Options {
 			return err
 		},
 		"log_inputs": directive.To(b.List, &o.LogInputs),
-		"log_only":   directive.To(o.unmarshalLogOnly, b),
+		"log_only":   directive.To(o.LogOnly.unmarshal, b),
 	}
 }
 

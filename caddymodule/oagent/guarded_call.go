@@ -279,7 +279,7 @@ func admit(q request, c caller, op requestedOperation) (a admission, refusal *re
 	if entry := route.CallEntry(q.r.Context()); entry != nil {
 		would = entry.Would
 	}
-	if op.operation.Toolset.Inspect != nil || op.operation.Toolset.LogOnly != nil || q.rec != nil && q.rec.Review != nil {
+	if op.operation.Toolset.Inspect != nil || op.operation.Toolset.LogOnly.Inspect != nil || q.rec != nil && q.rec.Review != nil {
 		if inspected, refusal = inspectArguments(q, c, op, &would); refusal != nil {
 			return a, refusal
 		}

@@ -153,7 +153,7 @@ type Handler struct {
 	// Rules of agents that are not enforced: calls go on, and what the rules would have done is recorded. AGENT/CAPABILITY is for the
 	// restrictions and reviews of a capability, AGENT/guardrails for the guardrails, AGENT for all of these, and * for those of all
 	// agents. Default: none; all rules are enforced.
-	LogOnly []string `json:"log_only,omitempty"`
+	LogOnly LogOnly `json:"log_only,omitempty"`
 
 	Shared `json:"-"`
 	parts  []Part // with the other options
@@ -314,7 +314,7 @@ func (o *Handler) Validate() error {
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
 		return fmt.Errorf("exposes %q: must be header or off", o.Exposes)
 	}
-	if err := o.checkLogOnly(); err != nil {
+	if err := o.LogOnly.check(); err != nil {
 		return err
 	}
 	if o.Undeclared != undeclaredRefuse && o.Undeclared != undeclaredAllow {

@@ -23,14 +23,11 @@ func inspectionOf(q request, c caller, op requestedOperation) *route.Inspection 
 }
 
 func newInspection(q request, c caller, op requestedOperation) *route.Inspection {
-	i := &route.Inspection{
+	return &route.Inspection{
 		Chain: op.operation.Toolset.Inspect, Tool: op.operation.Tool, Toolset: op.operation.Toolset.Name, Protocol: q.protocol(),
 		User: c.binding.User.ID, Limit: q.handler.MaxOutput, Logger: q.handler.logger, Agent: c.agent.Name,
+		LogOnly: op.operation.Toolset.LogOnly.Inspect,
 	}
-	if logOnly := op.operation.Toolset.LogOnly; logOnly != nil {
-		i.LogOnly = logOnly.Inspect
-	}
-	return i
 }
 
 // inspectArguments refuses a plain request with arguments that an inspector rejects, or would mask. Those of tool calls have

@@ -25,32 +25,35 @@ const (
 	guardrailsOf = "guardrails" // AGENT/guardrails
 )
 
-// unmarshalLogOnly reads the option log_only. Without names it is for all agents.
-func (o *Handler) unmarshalLogOnly(b *directive.Block) error {
+// LogOnly are the names of rules of agents that are not enforced, see Handler.LogOnly.
+type LogOnly []string
+
+// unmarshal reads the option log_only. Without names it is for all agents.
+func (l *LogOnly) unmarshal(b *directive.Block) error {
 	if b.CountRemainingArgs() == 0 {
-		o.LogOnly = append(o.LogOnly, allAgents)
+		*l = append(*l, allAgents)
 		return nil
 	}
-	return b.List(&o.LogOnly)
+	return b.List((*[]string)(l))
 }
 
-// checkLogOnly rejects names that other names include.
-func (o *Handler) checkLogOnly() error {
-	if len(o.LogOnly) > 1 && slices.Contains(o.LogOnly, allAgents) {
+// check rejects names that other names include.
+func (l LogOnly) check() error {
+	if len(l) > 1 && slices.Contains(l, allAgents) {
 		return errors.New("log_only without names is for all agents: remove the other names")
 	}
-	for _, name := range o.LogOnly {
-		if agent, _, isPart := strings.Cut(name, "/"); isPart && slices.Contains(o.LogOnly, agent) {
+	for _, name := range l {
+		if agent, _, isPart := strings.Cut(name, "/"); isPart && slices.Contains(l, agent) {
 			return fmt.Errorf("log_only %s has no effect: log_only %s is for all rules of the agent", name, agent)
 		}
 	}
 	return nil
 }
 
-// setLogOnly marks the rules of the agents that are in log only. The error has each name that stands for no rule.
-func (o *Handler) setLogOnly(read []*oagent.Agent) error {
+// mark marks the rules of the agents. The error has each name that stands for no rule.
+func (l LogOnly) mark(read []*oagent.Agent) error {
 	var problems []error
-	for _, name := range o.LogOnly {
+	for _, name := range l {
 		agent, part, _ := strings.Cut(name, "/")
 		marked, why := false, "unknown agent"
 		known := make(map[string]bool)
@@ -109,37 +112,35 @@ func markLogOnly(a *oagent.Agent, part string) (marked bool, err error) {
 }
 
 // reportLogOnly logs each rule of the agents that is not enforced.
-func (o *Handler) reportLogOnly() {
+func reportLogOnly(o *Handler) {
 	set := o.Loader.Last()
 	for _, a := range set.Documents() {
-		report := func(rule string, withCredentials bool) {
-			app.ReportLogOnly(o.logger, rule, withCredentials, zap.String("agent", a.Name))
-		}
+		logger := o.logger.With(zap.String("agent", a.Name))
 		for i := range a.Capabilities {
 			c := &a.Capabilities[i]
 			if !c.LogOnly {
 				continue
 			}
-			withCredentials := c.StaticIdentity != "" || o.injects(set, c)
+			withCredentials := c.StaticIdentity != "" || injects(o, set, c)
 			for _, r := range []*oagent.Restriction{c.Input, c.Output} {
 				if r != nil && r.Assertion != nil {
-					report(r.Assertion.Rule, withCredentials)
+					app.ReportLogOnly(logger, r.Assertion.Rule, withCredentials)
 				}
 			}
 			for rule := range c.Reviewers() {
-				report(rule, withCredentials)
+				app.ReportLogOnly(logger, rule, withCredentials)
 			}
 		}
 		for _, side := range []engagement.Side{engagement.SideInput, engagement.SideOutput} {
 			if g := a.Guardrail(side); g != nil && a.GuardrailsLogOnly {
-				report(g.Assertion.Rule, false)
+				app.ReportLogOnly(logger, g.Assertion.Rule, false)
 			}
 		}
 	}
 }
 
 // injects reports whether the toolset of a capability has credentials. While its document is not loaded, any toolset may be the one.
-func (o *Handler) injects(set *agentset.Set, c *oagent.Capability) bool {
+func injects(o *Handler, set *agentset.Set, c *oagent.Capability) bool {
 	for _, a := range set.Agents {
 		for op, other := range a.Capabilities {
 			if other == c {

@@ -59,7 +59,7 @@ func (s *response) writeBrokenOff(detail string) {
 func (s *response) holdResponse() *heldResponse {
 	isInspected := false
 	isTried := s.isTried()
-	if s.d.op.operation.Toolset.Inspect != nil || s.d.op.operation.Toolset.LogOnly != nil {
+	if s.d.op.operation.Toolset.Inspect != nil || s.d.op.operation.Toolset.LogOnly.Inspect != nil {
 		s.inspection = inspectionOf(s.d.request, s.d.caller, s.d.op)
 		isInspected = s.inspection.InspectsResponse()
 		isTried = isTried || s.inspection != nil && s.inspection.LogOnly != nil

@@ -71,10 +71,10 @@ func (o *Handler) provisionAgents() (err error) {
 		o.app.Site.AddDigest(a.Hash)
 	}
 	showMetrics(o)
-	o.reportLogOnly()
+	reportLogOnly(o)
 	o.Loader.Watch(func() {
 		showMetrics(o)
-		o.reportLogOnly()
+		reportLogOnly(o)
 		o.guards.notifyEndpoints()
 	})
 	return nil

@@ -127,7 +127,7 @@ func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
 			outputs = omitDescription(outputs)
 		}
 	}
-	if s.d.op.operation.Toolset.LogOnly != nil {
+	if s.d.op.operation.Toolset.LogOnly.Inspect != nil {
 		s.tried(s.inspection)
 	}
 	if s.repeatsCredentials(outputs) {

@@ -147,7 +147,7 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 // callPrepared runs a tool of a toolset and records the outcome. Inspectors and the log of calls get the arguments as the tool reads them.
 func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.Prepared) tools.Outcome {
 	run := callRun{caller: c, set: set}
-	if c.inspects() {
+	if c.inspectors != nil || c.logOnly.Inspect != nil {
 		c.agent = c.Agent
 		t, _ := set.Tool(p.Name)
 		var passed []byte
@@ -160,7 +160,7 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 	run.call = p
 	var outcome tools.Outcome
 	recorder := c.endpoint.calls.Active()
-	if recorder == nil && c.logOnly != nil {
+	if recorder == nil && (c.logOnly.Allow != nil || c.logOnly.Inspect != nil) {
 		recorder = unkept{}
 	}
 	if recorder == nil {
@@ -290,8 +290,8 @@ func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, e
 				return nil, err
 			}
 		}
-		if c.logOnly != nil && c.logOnly.Allow != nil {
-			c.tryRule(ctx, call)
+		if c.logOnly.Allow != nil {
+			tryRule(ctx, c, call)
 		}
 		return c.invokeTool(ctx, call)
 	case tools.SearchTools:

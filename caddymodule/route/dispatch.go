@@ -48,8 +48,8 @@ type dispatch struct {
 	forwardHeaders []string
 	endpoint       *Endpoint
 	inspectors     inspect.Chain // nil if the toolset has none
-	logOnly        *app.LogOnly  // nil if the toolset has none
-	agent          string        // name of the hosted agent that makes the calls; "" if a client does
+	logOnly        app.LogOnly
+	agent          string // name of the hosted agent that makes the calls; "" if a client does
 }
 
 // init sets the fields of the dispatch of the request outer. Next is the handler after the endpoint.
@@ -79,11 +79,6 @@ func (d *dispatch) serve(t *app.Toolset) {
 	if d.endpoint.signs {
 		d.forwardHeaders = PassedHeaders(t, true)
 	}
-}
-
-// inspects reports whether calls pass inspectors, enforced or not.
-func (d *dispatch) inspects() bool {
-	return d.inspectors != nil || d.logOnly != nil && d.logOnly.Inspect != nil
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are
@@ -127,7 +122,7 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.ClientRequest = d.client.Request
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
-	if d.inspects() {
+	if d.inspectors != nil || d.logOnly.Inspect != nil {
 		rec.SetInspection(newInspection(ctx, d, call.Tool))
 		rec.Review = ReviewOf(ctx)
 	}

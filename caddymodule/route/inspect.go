@@ -217,15 +217,12 @@ func rejectedOutcome(ctx context.Context, set *tools.Toolset, name string) (outc
 
 // newInspection returns the inspection of one call.
 func newInspection(ctx context.Context, d *dispatch, t *tools.Tool) *Inspection {
-	i := &Inspection{
+	return &Inspection{
 		Purpose: tools.PurposeOf(ctx),
 		Chain:   d.inspectors, Tool: t, Toolset: d.toolset, Protocol: d.protocol, Agent: d.agent, User: UserOf(d.client.Request).ID,
 		Limit: d.limits.MaxResponse, Logger: d.logger,
+		LogOnly: d.logOnly.Inspect,
 	}
-	if d.logOnly != nil {
-		i.LogOnly = d.logOnly.Inspect
-	}
-	return i
 }
 
 // InspectsResponse reports whether an inspector gets the response.

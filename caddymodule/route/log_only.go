@@ -46,9 +46,9 @@ func ReportWould(ctx context.Context, agent string, would audit.Would) {
 }
 
 // ReportIncomplete counts and logs that a rule in log only could not be judged.
-func ReportIncomplete(logger *zap.Logger, agent, rule, why string) {
-	metrics.All.Incomplete(agent, rule)
-	logger.Info("a rule in log only could not be judged", zap.String("agent", agent), zap.String("rule", rule), zap.String("reason", why))
+func ReportIncomplete(logger *zap.Logger, agent, name, why string) {
+	metrics.All.Incomplete(agent, name)
+	logger.Info("a rule in log only could not be judged", zap.String("agent", agent), zap.String("rule", name), zap.String("reason", why))
 }
 
 // conclude reports what a rule in log only would have done to a call, or forgets it if the call did not go through.
@@ -65,7 +65,7 @@ func (r callRun) conclude(ctx context.Context, entry *keptcall.Call, outcome *to
 }
 
 // tryRule judges the rule allow_log_only of the toolset.
-func (c *Caller) tryRule(ctx context.Context, call *tools.Call) {
+func tryRule(ctx context.Context, c *Caller, call *tools.Call) {
 	name := c.toolset + ".allow_log_only"
 	err := c.logOnly.Allow.Check(rule.NewSubject(UserOf(c.client.Request)), call, c.toolset)
 	if celenv.IsInterrupted(err) {
