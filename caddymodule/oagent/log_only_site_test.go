@@ -35,7 +35,6 @@ func TestLog_only_rejects_names_without_a_rule(t *testing.T) {
 		"log_only desk/guardrails":            "no such capability or guardrails",
 		"log_only desk desk/create-trip":      "no effect",
 		"log_only\nlog_only desk":             "remove the other names",
-		"log_only desk desk":                  "twice",
 		"log_only desk/create-trip desk/list": "log_only desk/list:",
 	} {
 		if _, err := loadLogOnly(t, "", options); err == nil || !strings.Contains(err.Error(), want) {
