@@ -32,8 +32,9 @@ and arguments. In a pipe, or with --json, each call is a JSON object on one line
 
 --since and --until are times (2026-01-31T12:00:00Z) or durations before now (1h, 7d).
 --would-refuse finds calls that went through although a rule in log only would have
-refused, held or masked them. --text finds calls that contain a text anywhere. The user anonymous selects callers
-without authentication. A note on standard error says if there are more than --limit.
+refused, held or masked them. --text finds calls that contain a text anywhere. The user
+anonymous selects callers without authentication. A note on standard error says if there
+are more than --limit.
 `,
 		Example:               "  caddy agents calls --since 1h --outcome refused",
 		Args:                  cobra.NoArgs,
