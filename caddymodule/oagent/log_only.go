@@ -176,10 +176,10 @@ func (d *decision) reportTrial(ctx context.Context, o *Handler, e *outcome) {
 func (s *response) tried(i *route.Inspection) {
 	entry := route.CallEntry(s.d.request.r.Context())
 	switch {
+	case i != nil:
+		s.ticket.ResultWould = i.Would
 	case entry != nil && s.ticket.Would.IsZero():
 		s.ticket.ResultWould = entry.Would
-	case entry == nil && i != nil:
-		s.ticket.ResultWould = i.Would
 	}
 }
 
