@@ -4,6 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent/assertion"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // DocumentKind is the required value of a document's kind.
@@ -23,6 +24,8 @@ type Agent struct {
 
 	RetainMemory bool // whether context may be kept across Engagements; default true
 	ShortCircuit int  // the number of repetitions that is refused, at least 2; 0 if there is no limit
+
+	GuardrailsLogOnly bool // the guardrails are not enforced, see Capability.LogOnly
 
 	OutputSchema *OutputSchema // of the final answer of a hosted agent; nil if it is text
 
@@ -45,6 +48,10 @@ type Capability struct {
 
 	Input, Output *Restriction // nil if absent
 
+	// LogOnly means that the restrictions are not enforced: the Guard decides without them, and records what they would have
+	// changed (see Ticket.Would). The document cannot say so; the reader of the document may set it before the Agent is used.
+	LogOnly bool
+
 	Line int // its line in the document
 }
 
@@ -61,6 +68,11 @@ type Guardrail struct {
 	Tool      string               // in kebab case
 	Assertion *assertion.Assertion // never nil; see assertion.Assertion.CheckOutput
 	Line      int
+}
+
+// Enforces reports whether the agent has a guardrail of that side that can refuse a text.
+func (a *Agent) Enforces(side engagement.Side) bool {
+	return a.Guardrail(side) != nil && !a.GuardrailsLogOnly
 }
 
 // Exposure is a value of the Engagement that is returned to the calling user.
@@ -89,6 +101,11 @@ func (a *Agent) Capability(name string) (*Capability, bool) {
 // Rule returns the path of the capability in its document.
 func (c *Capability) Rule() string {
 	return capabilityRule + c.Reference.String()
+}
+
+// RequiresReview reports whether a restriction of the capability requires a review. It may be nil.
+func (c *Capability) RequiresReview(r *Restriction) bool {
+	return r != nil && r.RequireReview != "" && !c.LogOnly
 }
 
 // collected returns the outputs, or nil if the record must not keep them.

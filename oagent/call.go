@@ -2,6 +2,7 @@ package oagent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -82,6 +84,9 @@ type Call struct {
 	// to find held results of calls with Inspected; nil if there are no inspectors that require reviews.
 	Originals *review.Originals
 
+	// Would is what a rule in log only, outside of the Guard, would have done to the call. The record has it if the call passes.
+	Would audit.Would
+
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
 	NoWait bool
@@ -138,6 +143,14 @@ type Ticket struct {
 	// Unrecorded is the reason why the record must not contain the outputs, for example
 	// engagement.OmittedCredentials. Set it before Finish. "" allows the record to contain them.
 	Unrecorded string
+
+	// Would is what a rule in log only would have done to the call or to its result: the first one that would have changed the
+	// decision. Incomplete is the path of a rule that could not be judged.
+	Would      audit.Would
+	Incomplete string
+
+	// ResultWould is what a rule in log only, outside of the Guard, would have done to the result. Set it before Finish.
+	ResultWould audit.Would
 
 	guard  *Guard
 	call   Call
@@ -197,7 +210,16 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 		g.notifyEnd(d.refusal, c.User)
 		return nil, d.refusal
 	}
+	d.passing.noteTrial(&d.trial)
 	return &d.passing, nil
+}
+
+// noteTrial adds the result of a decision to the Ticket.
+func (t *Ticket) noteTrial(of *trial) {
+	if t.Would.Effect == "" {
+		t.Would = of.would
+	}
+	t.Incomplete = cmp.Or(t.Incomplete, of.incomplete)
 }
 
 // CheckInputs returns inputs without white space around them. The error says why they are not a strict JSON object.
@@ -237,6 +259,7 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 		t.guard.notifyEnd(f.refusal, t.call.User)
 		return f.refusal
 	}
+	t.noteTrial(&f.trial)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -34,6 +35,7 @@ type check struct {
 	lost     string         // id of a review whose result is no longer stored
 	hashed   string         // see hash
 	required RequiredReview // that is decided or requested now
+	trial    trial
 
 	view    assertion.View // of the assertion that is evaluated
 	pending assertion.Pending
@@ -49,6 +51,33 @@ type outcome struct {
 	fetch   string                      // id of the review whose result may be released
 }
 
+// trial is what the rules in log only would have changed about a call, or about its result. A rule that cannot be judged never
+// fails the call: it is incomplete.
+type trial struct {
+	would      audit.Would // of the first rule that would have changed the decision
+	incomplete string      // a rule that could not be judged; "" if there is none
+	unread     string      // the rule for which the record is read now; "" if there is none
+	skipped    bool        // reading the record has failed, so no rule is judged
+}
+
+// begin begins a call of decide. noted is what rules outside of the Guard would have done.
+func (t *trial) begin(noted audit.Would) {
+	t.would, t.unread = noted, ""
+	if !t.skipped {
+		t.incomplete = ""
+	}
+}
+
+// skip reports whether a transaction has failed while it read the record for a rule in log only. It must then be repeated, and
+// judges no such rule.
+func (t *trial) skip(err error) bool {
+	if err == nil || t.unread == "" {
+		return false
+	}
+	t.incomplete, t.skipped = t.unread, true
+	return true
+}
+
 // run calls decide until the call or its result passes, or is refused. The error is an error of the store.
 func (c *check) run(begin func(time.Time) *engagement.State, decide func(*engagement.Tx) error) error {
 	var until time.Time // of waiting for a reviewer
@@ -56,6 +85,9 @@ func (c *check) run(begin func(time.Time) *engagement.State, decide func(*engage
 		c.outcome = outcome{}
 		ctx, cancel := c.storing()
 		err := c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
+		if c.trial.skip(err) {
+			err = c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
+		}
 		if err == nil && c.prepare {
 			err = c.prepareReview(ctx)
 		}
@@ -153,6 +185,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 	d.outcome, d.first, d.released = outcome{}, false, 0
 	d.passing.Number, d.passing.Nth, d.passing.Review, d.passing.Replayed = 0, 0, "", nil
 	call, capability := &d.passing.call, d.passing.Capability
+	d.trial.begin(call.Would)
 	if call.User.Email != "" {
 		t.State.User.Email = call.User.Email
 	}
@@ -181,8 +214,11 @@ func (d *decision) decide(t *engagement.Tx) error {
 		if err := d.checkAssertion(t, capability.Input.Assertion); err != nil || d.refusal != nil {
 			return err
 		}
+		if capability.LogOnly {
+			d.tryReview(capability.Input)
+		}
 	}
-	if call.Inspected != nil || capability.Input != nil && capability.Input.RequireReview != "" {
+	if call.Inspected != nil || capability.RequiresReview(capability.Input) {
 		return d.decideReviews(t, d.passing.requiredReviews())
 	}
 	d.pass(t, "")
@@ -193,6 +229,9 @@ func (d *decision) decide(t *engagement.Tx) error {
 func (d *decision) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error {
 	if a == nil {
 		return nil
+	}
+	if d.passing.Capability.LogOnly {
+		return d.try(d.ctx, t, a, 0, nil)
 	}
 	unmet, err := d.evaluate(d.ctx, t, a, 0, nil)
 	if unmet == nil {
@@ -243,7 +282,7 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 // pass records that the call is about to be made. asked is the id of the review that approved it.
 func (d *decision) pass(t *engagement.Tx, asked string) {
 	call := &d.passing.call
-	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.recordedInputs(), asked, call.Agent.ShortCircuit > 0)
+	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.recordedInputs(), asked, d.trial.would, call.Agent.ShortCircuit > 0)
 	d.passing.Review, d.passing.born = asked, t.State.Born
 }
 
@@ -272,6 +311,7 @@ type finish struct{ check }
 // decide decides whether the result may be used.
 func (f *finish) decide(t *engagement.Tx) error {
 	f.outcome, f.first, f.released = outcome{}, false, 0
+	f.trial.begin(f.ticket.ResultWould)
 	if t.State.Born != f.ticket.born {
 		return f.refuseLate(t)
 	}
@@ -289,11 +329,14 @@ func (f *finish) decide(t *engagement.Tx) error {
 			return err
 		}
 	}
-	if output != nil && output.RequireReview != "" {
+	if f.ticket.Capability.RequiresReview(output) {
 		return f.requestReview(t)
 	}
+	if output != nil && f.ticket.Capability.LogOnly {
+		f.tryReview(output)
+	}
 	e := f.entry()
-	e.Event = engagement.EntryFinished
+	e.Event, e.Would = engagement.EntryFinished, f.trial.would
 	t.Prolong = true
 	t.Finish(e, f.ticket.Capability.collected(f.recorded()))
 	return nil
@@ -314,6 +357,9 @@ func (f *finish) entry() engagement.Entry {
 func (f *finish) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error {
 	// Use a context that is not canceled: if the client disconnects, the result must still be checked,
 	// and the assertion must not be reported as failed.
+	if f.ticket.Capability.LogOnly {
+		return f.try(context.Background(), t, a, f.ticket.Nth, f.outputs)
+	}
 	unmet, err := f.evaluate(context.Background(), t, a, f.ticket.Nth, f.outputs)
 	if unmet == nil {
 		return err

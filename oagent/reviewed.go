@@ -39,7 +39,7 @@ func (c *Capability) reviewRule(side engagement.Side) string {
 
 // requiredReviews returns the reviews that must approve the call before it is made. There is one for each reviewer.
 func (t *Ticket) requiredReviews() (required []RequiredReview) {
-	if input := t.Capability.Input; input != nil && input.RequireReview != "" {
+	if input := t.Capability.Input; t.Capability.RequiresReview(input) {
 		required = append(required, RequiredReview{Reviewer: input.RequireReview, Rule: t.Capability.reviewRule(engagement.SideInput)})
 	}
 	if t.call.Inspected == nil {
@@ -322,7 +322,7 @@ func (d *decision) decideHeld(t *engagement.Tx, i int) error {
 // restriction does not hold.
 func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) error {
 	output := d.passing.Capability.Output
-	if a.Document == d.passing.call.Agent.Hash || output == nil {
+	if a.Document == d.passing.call.Agent.Hash || output == nil || d.passing.Capability.LogOnly {
 		return nil
 	}
 	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {

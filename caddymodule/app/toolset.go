@@ -136,6 +136,10 @@ type ToolsetConfig struct {
 	// all tools.
 	Allow string `json:"allow,omitempty"`
 
+	// A rule like allow that is not enforced: calls that it does not allow go on, and are reported. It does not change
+	// the list of tools. Default: none.
+	AllowLogOnly string `json:"allow_log_only,omitempty"`
+
 	// Headers of the caller that tool calls carry beside the toolset's credentials, and those that handlers
 	// before the endpoint set. Only headers that describe the message pass without being listed here (Accept,
 	// Content-Type, Traceparent, User-Agent, ...). Without credentials, all headers pass. Default: none.
@@ -347,6 +351,44 @@ type Toolset struct {
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
 	HasMCPServer   bool            // the tools are those of an MCP server
+	LogOnly        LogOnly         // rules that are not enforced
+}
+
+// LogOnly are the rules of a toolset that are not enforced: what they would have done to a call is only reported.
+type LogOnly struct {
+	Allow   *rule.Rule // nil if there is none
+	Inspect inspect.Chain
+}
+
+// ReportLogOnly logs that a rule is not enforced, and warns if its calls carry credentials of the gateway.
+func ReportLogOnly(logger *zap.Logger, name string, withCredentials bool) {
+	logger = logger.With(zap.String("rule", name))
+	logger.Info("a rule is in log only: calls go on, and what it would have done is recorded")
+	if withCredentials {
+		logger.Warn("calls under a rule that is in log only carry credentials of the gateway: make sure that these callers may use them")
+	}
+}
+
+// report logs the rules.
+func (l *LogOnly) report(logger *zap.Logger, withCredentials bool) {
+	if l.Allow != nil {
+		ReportLogOnly(logger, "allow_log_only", withCredentials)
+	}
+	for _, step := range l.Inspect {
+		ReportLogOnly(logger, "inspect."+step.Name, withCredentials)
+	}
+}
+
+// compileRule compiles the rule of an option; nil if there is none.
+func compileRule(option, expression string) (*rule.Rule, error) {
+	if expression == "" {
+		return nil, nil
+	}
+	compiled, err := rule.Compile(expression)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", option, err)
+	}
+	return compiled, nil
 }
 
 // WithholdsShadowing reports whether tools with the names of tools of other toolsets are withheld: the tools are those of
@@ -386,16 +428,19 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		logger.Info("openapi is an absolute path; it is a path on the site unless a file with that name exists",
 			zap.String("openapi", c.OpenAPI), zap.String("taken_for", string(key.Kind)))
 	}
-	var allow *rule.Rule
-	if c.Allow != "" {
-		if allow, err = rule.Compile(c.Allow); err != nil {
-			return nil, fmt.Errorf("allow: %w", err)
-		}
+	allow, err := compileRule("allow", c.Allow)
+	if err != nil {
+		return nil, err
+	}
+	var logOnly LogOnly
+	if logOnly.Allow, err = compileRule("allow_log_only", c.AllowLogOnly); err != nil {
+		return nil, err
 	}
 	chain, err := inspectors.Load(ctx, inspectors.OfToolset, c.Inspectors)
 	if err != nil {
 		return nil, err
 	}
+	chain, logOnly.Inspect = chain.Split()
 	embedder, err := c.embedder(ctx)
 	if err != nil {
 		return nil, err
@@ -416,7 +461,8 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, err
 		}
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil, LogOnly: logOnly}
+	t.LogOnly.report(logger.With(zap.String("toolset", t.Name)), len(checked) > 0)
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = defaultMaxTokens
 	}

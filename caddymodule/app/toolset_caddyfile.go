@@ -46,6 +46,7 @@ import (
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	forward_headers <headers...>
 //	allow        <expression>
+//	allow_log_only <expression>
 //	inspect      secrets | pii | webhook ... { … }, see package caddymodule/inspect
 //	non_inferrable <arguments...>
 //
@@ -105,14 +106,15 @@ func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 		"forward_headers": func() error { return b.Each(&c.ForwardHeaders, httpheader.CheckForwarded) },
 		"inspect":         func() error { return inspectors.Read(b, &c.Inspectors) },
 		"allow":           func() error { return readAllow(b, &c.Allow) },
+		"allow_log_only":  func() error { return readAllow(b, &c.AllowLogOnly) },
 		"non_inferrable":  directive.To(b.List, &c.NonInferrable),
 	}
 }
 
 // readAllow reads a rule. The Caddyfile removes quotation marks, so the whole expression must be quoted.
 func readAllow(b *directive.Block, to *string) error {
-	if b.CountRemainingArgs() != 1 {
-		return b.Err("allow takes one expression in backticks, as in: allow `tool.readOnly || \"ops\" in user.groups`")
+	if name := b.Val(); b.CountRemainingArgs() != 1 {
+		return b.Err(name + " takes one expression in backticks, as in: " + name + " `tool.readOnly || \"ops\" in user.groups`")
 	}
 	return b.Value(func(text string) error {
 		*to = text

@@ -22,7 +22,7 @@ func pseudonymize(e *audit.Entry, key []byte) {
 		}
 		*name = pseudonym(key, *name)
 	}
-	e.Why, e.Comment = "", ""
+	e.Why, e.Would.Why, e.Comment = "", "", ""
 }
 
 // pseudonym returns the keyed hash that replaces the name of a user.

@@ -58,6 +58,9 @@ func (x *exchange) serve() error {
 	if agent.Input == nil && agent.Output == nil {
 		return x.passOn()
 	}
+	if agent.GuardrailsLogOnly {
+		return x.try()
+	}
 	if err := x.readRequest(); err != nil {
 		return x.refuse(err)
 	}

@@ -31,7 +31,9 @@ func newAgentsSite(t *testing.T) *agentsSite {
 	storage file_system DIR/storage
 	agents {
 		store bolt DIR/store.db
-		toolset trips DIR/trips.yaml
+		toolset trips DIR/trips.yaml {
+			allow_log_only "!has(arguments.limit) || arguments.limit != 777"
+		}
 	}
 }
 http://127.0.0.1:PORT {
@@ -112,6 +114,22 @@ func TestAgentsCalls_finds_calls(t *testing.T) {
 		if !strings.HasPrefix(notes, "Error: ") || strings.Contains(notes, "{") {
 			t.Errorf("%s: printed %q, want a sentence", arguments, notes)
 		}
+	}
+}
+
+// TestAgentsCalls_finds_calls_that_would_have_been_refused makes a call that a rule in log only does not allow, and another one.
+func TestAgentsCalls_finds_calls_that_would_have_been_refused(t *testing.T) {
+	s := newAgentsSite(t)
+	s.call("ada", "listTrips", `{"limit":777}`)
+	s.call("grace", "listTrips", `{"limit":7}`)
+	out, _ := s.agents("calls", "--would-refuse", "--json=false")
+	if strings.Count(out, "\n") != 1 || !testkit.ContainsAll(out, "ada", "would have been refused by trips.allow_log_only") {
+		t.Errorf("got %s", out)
+	}
+	encoded, _ := s.agents("calls", "--would-refuse")
+	var call calllog.Call
+	if err := json.Unmarshal([]byte(encoded), &call); err != nil || call.Would.Rule != "trips.allow_log_only" || call.Outcome != "ok" {
+		t.Errorf("got %s, %v", encoded, err)
 	}
 }
 

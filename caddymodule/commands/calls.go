@@ -22,7 +22,7 @@ const (
 // CallsCommand returns the command `caddy agents calls`.
 func CallsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "calls [--since <time>] [--until <time>] [--tool <name>] [--user <id>] [--agent <name>] [--outcome <outcome>] [--text <text>] [--limit <n>] [--wide] [--json]",
+		Use:   "calls [--since <time>] [--until <time>] [--tool <name>] [--user <id>] [--agent <name>] [--outcome <outcome>] [--would-refuse] [--text <text>] [--limit <n>] [--wide] [--json]",
 		Short: "Finds the tool calls that a running Caddy has kept",
 		Long: `
 Prints the tool calls that have ended, the newest first, each on one line: time,
@@ -31,8 +31,10 @@ terminal. --wide cuts nothing, and adds status, agent, protocol, toolset, trace,
 and arguments. In a pipe, or with --json, each call is a JSON object on one line.
 
 --since and --until are times (2026-01-31T12:00:00Z) or durations before now (1h, 7d).
---text finds calls that contain a text anywhere. The user anonymous selects callers
-without authentication. A note on standard error says if there are more than --limit.
+--would-refuse finds calls that went through although a rule in log only would have
+refused, held or masked them. --text finds calls that contain a text anywhere. The user
+anonymous selects callers without authentication. A note on standard error says if there
+are more than --limit.
 `,
 		Example:               "  caddy agents calls --since 1h --outcome refused",
 		Args:                  cobra.NoArgs,
@@ -44,6 +46,7 @@ without authentication. A note on standard error says if there are more than --l
 	cmd.Flags().String("since", "", "Only calls that have ended since this time (default: all that are kept)")
 	cmd.Flags().String("until", "", "Only calls that have ended before this time")
 	cmd.Flags().String("text", "", "Only calls that contain this text")
+	cmd.Flags().Bool("would-refuse", false, "Only calls that a rule in log only would have refused, held or masked")
 	limitFlag(cmd)
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
 		query := filters(flags)
@@ -51,6 +54,9 @@ without authentication. A note on standard error says if there are more than --l
 			if value := flags.String(name); value != "" {
 				query.Set(name, value)
 			}
+		}
+		if flags.Bool("would-refuse") {
+			query.Set("would", "refuse")
 		}
 		t := NewTerminal(cmd)
 		t.Wide = flags.Bool("wide")

@@ -48,6 +48,9 @@ func (t Terminal) callLine(c *calllog.Call, layout string, width int) string {
 // details returns why a call failed, and with Wide the other fields.
 func (t Terminal) details(c *calllog.Call) string {
 	text := strings.TrimPrefix(c.Reason, "invalid arguments for "+c.Tool+": ") // the line has the tool
+	if !c.Would.IsZero() {
+		text = strings.TrimSpace(text + " " + c.Would.String() + " by " + c.Would.Rule + ": " + c.Would.Why)
+	}
 	if !t.Wide {
 		return text
 	}

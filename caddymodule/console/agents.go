@@ -96,11 +96,15 @@ func (p *recordPages) describeAgent(n int, a guard.AgentDocument, names oagent.N
 		}
 		m.Capabilities = append(m.Capabilities, described)
 	}
+	logOnly := ""
+	if a.GuardrailsLogOnly {
+		logOnly = inLogOnly
+	}
 	if a.Input != nil {
-		m.Rules = append(m.Rules, "Each request to the model is checked by the tool "+a.Input.Tool+": "+a.Input.Assertion.Expression)
+		m.Rules = append(m.Rules, "Each request to the model is checked by the tool "+a.Input.Tool+logOnly+": "+a.Input.Assertion.Expression)
 	}
 	if a.Output != nil {
-		m.Rules = append(m.Rules, "Each response of the model is checked by the tool "+a.Output.Tool+": "+a.Output.Assertion.Expression)
+		m.Rules = append(m.Rules, "Each response of the model is checked by the tool "+a.Output.Tool+logOnly+": "+a.Output.Assertion.Expression)
 	}
 	if a.ShortCircuit > 0 {
 		m.Rules = append(m.Rules, "It ends when the agent makes the same call "+plural(a.ShortCircuit, "time")+".")
@@ -117,18 +121,25 @@ func (p *recordPages) describeAgent(n int, a guard.AgentDocument, names oagent.N
 	return m
 }
 
+// inLogOnly says that a rule is not enforced.
+const inLogOnly = " (in log only, not enforced)"
+
 // capabilityRules explains the restrictions of a capability.
 func capabilityRules(c *oagent.Capability) []rule {
 	var rules []rule
+	logOnly := ""
+	if c.LogOnly {
+		logOnly = inLogOnly
+	}
 	add := func(r *oagent.Restriction, condition, approval string) {
 		if r == nil {
 			return
 		}
 		if r.Assertion != nil {
-			rules = append(rules, rule{condition, strings.TrimSpace(r.Assertion.Expression)})
+			rules = append(rules, rule{condition + logOnly, strings.TrimSpace(r.Assertion.Expression)})
 		}
 		if r.RequireReview != "" {
-			rules = append(rules, rule{r.RequireReview + approval, ""})
+			rules = append(rules, rule{r.RequireReview + approval + logOnly, ""})
 		}
 	}
 	add(c.Input, "The call is made only if", " must approve the call before it is made.")

@@ -99,12 +99,12 @@ func (c *Handler) serveCalls(q *request) (*page, error) {
 func (c *Handler) limit(q *request, query *calllog.Query) {
 	query.Site = c.site.name
 	if !q.viewer.seesAll() {
-		query.Owner = &q.viewer.User
+		query.Owner, query.Would = &q.viewer.User, false
 	}
 }
 
 // callParameters are the parameters that select calls.
-var callParameters = append(slices.Clone(calllog.Fields), "text", "since", "until")
+var callParameters = append(slices.Clone(calllog.Fields), "text", "since", "until", "would")
 
 // filterOf returns the parameters that select calls, without those that are empty.
 func filterOf(parameters url.Values) map[string]string {
@@ -232,7 +232,7 @@ func (m *callsModel) With(name, value string) template.URL {
 func (m *callsModel) Hidden() (names []string) {
 	for name := range m.Filter {
 		switch name {
-		case "text", "tool", "user", "agent", "trace", "since":
+		case "text", "tool", "user", "agent", "trace", "since", "would":
 		default:
 			names = append(names, name)
 		}

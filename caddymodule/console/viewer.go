@@ -15,6 +15,7 @@ import (
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -35,6 +36,9 @@ func (v *viewer) seesAll() bool { return v.Auditor || v.Operator }
 func (v *viewer) reduce(call *calllog.Call) {
 	if !v.Auditor && (v.User == "" || call.User != v.User) {
 		call.Arguments, call.Result = nil, ""
+	}
+	if !v.seesAll() {
+		call.Would = audit.Would{}
 	}
 }
 

@@ -86,7 +86,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	}
 	input := strictjson.Text(strictjson.MemberOf(a.i.Inputs, "input"))
 	child := *o
-	child.Ticket, child.Trace = ticket.Token(), calltrace.Parent(ctx)
+	child.Ticket, child.Trace, child.Would = ticket.Token(), calltrace.Parent(ctx), ticket.Would
 	if identity := o.identity(c.Capability, true); !identity.User {
 		s, child.Identified, child.Token, child.Session, child.Delegated, child.Identity = nil, false, false, "", true, identity.Static
 	}
@@ -111,17 +111,19 @@ func (a *agentCall) result(ctx context.Context, st *run.State) run.Result {
 	if !st.Status.IsFinal() {
 		return run.Result{Wait: &run.Wait{Kind: run.WaitTask, ID: st.ID}}
 	}
-	ticket, err := a.guard.Resume(a.call, readOrigin(st.Origin).Ticket)
+	from := readOrigin(st.Origin)
+	ticket, err := a.guard.Resume(a.call, from.Ticket)
 	if err != nil {
 		return failed(err)
 	}
+	ticket.Would = from.Would
 	outputs, status := a.outputs(ctx, st)
 	err = ticket.Finish(ctx, outputs, status)
 	a.tools.decided(ctx, a.i, &guard.AgentCall{Ticket: ticket, Err: err, Status: status, Took: st.Changed.Sub(st.Started)})
 	if err != nil {
 		return refused(err)
 	}
-	return run.Result{Outputs: outputs, IsError: status >= http.StatusBadRequest}
+	return run.Result{Outputs: outputs, IsError: status >= http.StatusBadRequest, Would: ticket.Would}
 }
 
 // outputs returns the answer of an agent as the output of a capability, with an HTTP status.
@@ -187,7 +189,7 @@ func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capa
 		return result
 	}
 	call.Took = float64(time.Since(call.Began)) / float64(time.Millisecond)
-	call.Outcome, call.Size = tools.OutcomeOK, len(result.Outputs)
+	call.Outcome, call.Size, call.Would = tools.OutcomeOK, len(result.Outputs), result.Would
 	switch {
 	case result.Refusal != nil:
 		call.Outcome, call.Reason, call.Rule = string(tools.Restricted), result.Refusal.Message, result.Refusal.Rule

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/identity"
@@ -65,6 +66,9 @@ type origin struct {
 	// Ticket is the token of the Ticket of the call, by another agent, that started the run. See
 	// oagent.Ticket.Token.
 	Ticket string `json:"ticket,omitzero"`
+
+	// Would is what a rule in log only would have done to that call.
+	Would audit.Would `json:"would,omitzero"`
 
 	// Trace is the trace context of the request or of the call of another agent, see calltrace.Parent.
 	Trace string `json:"trace,omitzero"`

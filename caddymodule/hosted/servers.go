@@ -218,7 +218,7 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 		}
 		return outputs, status, err
 	})
-	d.Took = time.Since(began)
+	d.Took, d.Would = time.Since(began), r.Would
 	if r.Refusal != nil {
 		d.Err = r.Refusal
 	}

@@ -69,6 +69,9 @@ func Load(ctx caddy.Context, p Place, configs []json.RawMessage) (inspect.Chain,
 		if err := p.restrict(&step, configs[n]); err != nil {
 			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
 		}
+		if err := p.restrictLogOnly(&step); err != nil {
+			return nil, fmt.Errorf("inspect %s log_only: %w", step.Name, err)
+		}
 		chain = append(chain, step)
 	}
 	return chain, nil

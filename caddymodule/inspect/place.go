@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,6 +44,18 @@ func (p Place) restrict(step *inspect.Step, config json.RawMessage) error {
 	step.Phases = slices.DeleteFunc(phases, func(phase inspect.Phase) bool { return !p.has(phase) })
 	if len(step.Phases) == 0 {
 		return fmt.Errorf("the inspector has no phase of a %s: add phases, of %s", p, known)
+	}
+	return nil
+}
+
+// restrictLogOnly removes the phase list from a step in log only: it reports about calls. It returns an error if there is nothing to report.
+func (p Place) restrictLogOnly(step *inspect.Step) error {
+	if !step.LogOnly {
+		return nil
+	}
+	step.Phases = slices.DeleteFunc(step.Phases, func(phase inspect.Phase) bool { return phase == inspect.List })
+	if p != OfToolset || len(step.Phases) == 0 {
+		return errors.New("it reports what an inspector would do to the calls of a toolset, and this one has no phase of a call")
 	}
 	return nil
 }

@@ -17,19 +17,29 @@ import (
 // defaultTimeout is how long a webhook may take.
 const defaultTimeout = 2 * time.Second
 
-// action reads the action that may follow the name of an inspector.
+// action reads the action and log_only, which may follow the name of an inspector.
 func (o *Options) action(d *caddyfile.Dispenser) error {
 	d.Next()
-	if !d.NextArg() {
+	arguments := o.arguments(d)
+	if len(arguments) == 0 {
 		return nil
 	}
-	if o.Action = d.Val(); !isAction(o.Action) {
-		return d.Errf("inspect: unknown action %q; known are mask, reject and review", o.Action)
+	if o.Action = arguments[0]; !isAction(o.Action) {
+		return d.Errf("inspect: unknown action %q; known are mask, reject and review, and log_only after them", o.Action)
 	}
-	if d.NextArg() {
+	if len(arguments) > 1 {
 		return d.ArgErr()
 	}
 	return nil
+}
+
+// arguments returns the other arguments of the line, without log_only at the end.
+func (o *Options) arguments(d *caddyfile.Dispenser) []string {
+	arguments := d.RemainingArgs()
+	if last := len(arguments) - 1; last >= 0 && arguments[last] == "log_only" {
+		o.LogOnly, arguments = true, arguments[:last]
+	}
+	return arguments
 }
 
 // readPhases reads the option phases.
@@ -51,7 +61,7 @@ func (o *Options) readPhases(b *directive.Block) func() error {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect secrets [mask|reject|review] {
+//	inspect secrets [mask|reject|review] [log_only] {
 //	    phases   <phases...>
 //	    reviewer <name>
 //	}
@@ -65,7 +75,7 @@ func (s *Secrets) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect pii [mask|reject|review] {
+//	inspect pii [mask|reject|review] [log_only] {
 //	    phases   <phases...>
 //	    reviewer <name>
 //	    entities [email] [phone] [iban] [card] [ssn]
@@ -118,7 +128,7 @@ func (r *Remote) connect(repl *caddy.Replacer) (address string, timeout time.Dur
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect webhook <URL> {
+//	inspect webhook <URL> [log_only] {
 //	    secret   <secret>
 //	    phases   <phases...>
 //	    reviewer <name>
@@ -127,9 +137,11 @@ func (r *Remote) connect(repl *caddy.Replacer) (address string, timeout time.Dur
 //	}
 func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	if !d.AllArgs(&w.URL) {
+	arguments := w.arguments(d)
+	if len(arguments) != 1 {
 		return d.Err("inspect webhook needs a URL, as in: inspect webhook https://checks.internal/check")
 	}
+	w.URL = arguments[0]
 	return w.read(d, "webhook", func(b *directive.Block) directive.Options {
 		return directive.Options{"secret": directive.To(b.Text, &w.Secret)}
 	})
@@ -145,7 +157,7 @@ func (w *Webhook) Provision(caddy.Context) (err error) {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect presidio [mask|reject|review] <URL> {
+//	inspect presidio [mask|reject|review] <URL> [log_only] {
 //	    phases    <phases...>
 //	    reviewer  <name>
 //	    language  <language>
@@ -156,7 +168,7 @@ func (w *Webhook) Provision(caddy.Context) (err error) {
 //	}
 func (p *Presidio) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	arguments := d.RemainingArgs()
+	arguments := p.arguments(d)
 	if len(arguments) == 2 && isAction(arguments[0]) {
 		p.Action, arguments = arguments[0], arguments[1:]
 	}
@@ -193,7 +205,7 @@ func (p *Presidio) Provision(caddy.Context) (err error) {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect moderation [reject|review] {
+//	inspect moderation [reject|review] [log_only] {
 //	    phases     <phases...>
 //	    reviewer   <name>
 //	    key        <key>

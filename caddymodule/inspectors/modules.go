@@ -47,6 +47,10 @@ type Options struct {
 	// the texts of tools in the "list". Of a model: the "request" and the "response". Default: all but list; pii and presidio inspect no
 	// arguments, and moderation no errors; secrets also inspects the list. For the action review it is arguments.
 	Phases []inspect.Phase `json:"phases,omitempty"`
+
+	// Whether what the inspector would do is only reported: it rejects and masks nothing, and requires no review. It then inspects no
+	// lists, and is for toolsets only. Default: false.
+	LogOnly bool `json:"log_only,omitempty"`
 }
 
 // isAction reports whether there is an action of that name.
@@ -56,7 +60,7 @@ func isAction(name string) bool {
 
 // step returns the step of an inspector with these options.
 func (o *Options) step(name string) inspect.Step {
-	return inspect.Step{Name: name, Reviewer: o.Reviewer, Reviews: o.Action == actionReview}
+	return inspect.Step{Name: name, Reviewer: o.Reviewer, Reviews: o.Action == actionReview, LogOnly: o.LogOnly}
 }
 
 // checkReviewer rejects a reviewer without the action review. A webhook has one, because it may decide for a review.

@@ -126,9 +126,10 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			timeout     <duration>
 //		}
 //		log_inputs     <arguments...>
+//		log_only       [<agent>[/<capability>|/guardrails]...]
 //	}
 //
-// identity, forward_headers, toolset, auditors, reviewer, model, remote_agents and log_inputs
+// identity, forward_headers, toolset, auditors, reviewer, model, remote_agents, log_inputs and log_only
 // may be repeated. header_up is credential header.
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
@@ -184,6 +185,7 @@ func (own *ownOptions) Options(b *directive.Block) directive.Options {
 			return err
 		},
 		"log_inputs": directive.To(b.List, &o.LogInputs),
+		"log_only":   directive.To(o.LogOnly.unmarshal, b),
 	}
 }
 

@@ -22,6 +22,11 @@ func checkDocuments(o *Handler, read []*oagent.Agent) error {
 	for _, a := range read {
 		problem = errors.Join(problem, checkPeople(o, a))
 	}
+	if err := o.LogOnly.mark(read); err != nil && o.Loader == nil {
+		problem = errors.Join(problem, err)
+	} else if err != nil {
+		o.logger.Warn("the changed agent documents do not have a rule that log_only names", zap.Error(err))
+	}
 	return problem
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -41,6 +42,7 @@ type outcome struct {
 	status  int               // of the response; 0 if there is none
 	failed  tools.FailureKind // failure of a next handler; "" if none
 	note    string            // why a call that was made has no result
+	would   audit.Would       // what a rule in log only would have done, if there is no Ticket
 }
 
 // decision returns allowed, or the kind and the rule of the refusal.
@@ -100,6 +102,7 @@ type AgentCall struct {
 	Status  int            // HTTP status of the result; 0 if there is none
 	Note    string         // why an allowed call has no result
 	Took    time.Duration
+	Would   audit.Would // what a rule in log only would have done, if the Ticket does not have it
 }
 
 // LogAgentCall counts a decision and writes it to the logs, as that about a request.
@@ -109,7 +112,7 @@ func (o *Handler) LogAgentCall(ctx context.Context, made *AgentCall) {
 		op:        requestedOperation{name: made.Name},
 		admission: admission{inputs: made.Inputs, ticket: made.Ticket},
 	}
-	d.audit(ctx, o, ProtocolHosted, made.Took, outcome{refusal: asRefusalError(made.Err), status: made.Status, note: made.Note})
+	d.audit(ctx, o, ProtocolHosted, made.Took, outcome{refusal: asRefusalError(made.Err), status: made.Status, note: made.Note, would: made.Would})
 }
 
 // audit counts a decision and writes it to the audit log.
@@ -120,13 +123,16 @@ func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took 
 	counters.count(kind)
 	counters.duration.Observe(took.Seconds())
 	calltrace.Decision(ctx, calltrace.EventDecision, name, kind, rule)
+	if ticket := d.admission.ticket; refusal == nil && (e.would.Effect != "" || ticket != nil && (ticket.Would.Effect != "" || ticket.Incomplete != "")) {
+		d.reportTrial(ctx, o, &e)
+	}
 	d.describe(route.CallEntry(ctx), refusal)
 
 	entry := o.logger.Check(zapcore.InfoLevel, "decision")
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 20)
+	fields := make([]zap.Field, 0, 23)
 	add := func(key, value string) {
 		if value != "" {
 			fields = append(fields, zap.String(key, value))
@@ -158,6 +164,11 @@ func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took 
 		add("reason", refusal.loggedReason())
 		add("review", refusal.Review)
 		fields = append(fields, zap.Bool("made", refusal.Made))
+	}
+	if e.would.Effect != "" {
+		add("would", e.would.String())
+		add("would_rule", e.would.Rule)
+		add("would_reason", e.would.Why)
 	}
 	add("note", e.note)
 	fields = append(fields, zap.Duration("duration", took))

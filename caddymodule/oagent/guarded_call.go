@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
@@ -274,8 +275,12 @@ type admission struct {
 // the Guard, which records that the call is about to be made.
 func admit(q request, c caller, op requestedOperation) (a admission, refusal *refusalError) {
 	var inspected *oagent.Inspected
-	if op.operation.Toolset.Inspect != nil || q.rec != nil && q.rec.Review != nil {
-		if inspected, refusal = inspectArguments(q, c, op); refusal != nil {
+	var would audit.Would
+	if entry := route.CallEntry(q.r.Context()); entry != nil {
+		would = entry.Would
+	}
+	if op.operation.Toolset.Inspect != nil || op.operation.Toolset.LogOnly.Inspect != nil || q.rec != nil && q.rec.Review != nil {
+		if inspected, refusal = inspectArguments(q, c, op, &would); refusal != nil {
 			return a, refusal
 		}
 	}
@@ -288,23 +293,23 @@ func admit(q request, c caller, op requestedOperation) (a admission, refusal *re
 			return a, refusal
 		}
 	}
-	a.ticket, refusal = begin(q, c, op, inspected)
+	a.ticket, refusal = begin(q, c, op, inspected, would)
 	return a, refusal
 }
 
 // begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
 // call is paused.
-func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspected) (*oagent.Ticket, *refusalError) {
+func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspected, would audit.Would) (*oagent.Ticket, *refusalError) {
 	guard, err := q.handler.OpenGuard(q.r.Context())
 	if err != nil {
 		return nil, refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)
 	}
-	if inspected != nil || op.capability != nil && op.capability.Input != nil && op.capability.Input.RequireReview != "" {
+	if inspected != nil || op.capability != nil && op.capability.RequiresReview(op.capability.Input) {
 		defer pauseTimeout(q.rec)()
 	}
 	call := oagent.Call{
 		Binding: c.binding, Name: op.name, Names: c.agents.Names, Inputs: op.inputs, Checked: true, Conditional: isConditional(q.r.Header),
-		Serving: q.handler.serving, Inspected: inspected,
+		Serving: q.handler.serving, Inspected: inspected, Would: would,
 	}
 	if originals := q.handler.Originals; originals != nil {
 		call.Originals = originals.opened

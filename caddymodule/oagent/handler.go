@@ -150,6 +150,11 @@ type Handler struct {
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
+	// Rules of agents that are not enforced: calls go on, and what the rules would have done is recorded. AGENT/CAPABILITY is for the
+	// restrictions and reviews of a capability, AGENT/guardrails for the guardrails, AGENT for all of these, and * for those of all
+	// agents. Default: none; all rules are enforced.
+	LogOnly LogOnly `json:"log_only,omitempty"`
+
 	Shared `json:"-"`
 	parts  []Part // with the other options
 
@@ -308,6 +313,9 @@ func (o *Handler) Validate() error {
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
 		return fmt.Errorf("exposes %q: must be header or off", o.Exposes)
+	}
+	if err := o.LogOnly.check(); err != nil {
+		return err
 	}
 	if o.Undeclared != undeclaredRefuse && o.Undeclared != undeclaredAllow {
 		return fmt.Errorf("undeclared %q: must be refuse or allow", o.Undeclared)

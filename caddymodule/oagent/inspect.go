@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -25,18 +26,24 @@ func newInspection(q request, c caller, op requestedOperation) *route.Inspection
 	return &route.Inspection{
 		Chain: op.operation.Toolset.Inspect, Tool: op.operation.Tool, Toolset: op.operation.Toolset.Name, Protocol: q.protocol(),
 		User: c.binding.User.ID, Limit: q.handler.MaxOutput, Logger: q.handler.logger, Agent: c.agent.Name,
+		LogOnly: op.operation.Toolset.LogOnly.Inspect,
 	}
 }
 
 // inspectArguments refuses a plain request with arguments that an inspector rejects, or would mask. Those of tool calls have
 // passed the inspectors. If these required a review, they inspect the arguments once more, since those that the API gets can
-// have defaults, and headers of the caller. The result is what the Guard must require; nil for nothing.
-func inspectArguments(q request, c caller, op requestedOperation) (*oagent.Inspected, *refusalError) {
+// have defaults, and headers of the caller. The result is what the Guard must require; nil for nothing. would gets what inspectors in log
+// only would have done to a plain request.
+func inspectArguments(q request, c caller, op requestedOperation, would *audit.Would) (*oagent.Inspected, *refusalError) {
 	isReviewed := q.call != nil && route.ReviewOf(q.r.Context()) != nil
-	if !isReviewed && (q.call != nil || !op.operation.Toolset.Inspect.Has(inspect.Arguments)) {
+	i := newInspection(q, c, op)
+	if !isReviewed && (q.call != nil || !i.Chain.Has(inspect.Arguments) && !i.LogOnly.Has(inspect.Arguments)) {
 		return nil, nil
 	}
-	err := newInspection(q, c, op).CheckArguments(q.r.Context(), op.inputs)
+	err := i.CheckArguments(q.r.Context(), op.inputs)
+	if q.call == nil {
+		*would = i.Would
+	}
 	if required, ok := errors.AsType[*inspect.ReviewError](err); ok {
 		return requireReview(q, op, required)
 	}

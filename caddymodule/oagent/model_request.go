@@ -37,7 +37,7 @@ func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyht
 	q := newRequest(o, w, r)
 	c, refusal := identify(q, o.Loader.CurrentFor(r, next))
 	if q.call != nil {
-		if refusal != nil || c.agent.Input == nil && c.agent.Output == nil {
+		if refusal != nil || c.agent.GuardrailsLogOnly || c.agent.Input == nil && c.agent.Output == nil {
 			return false, nil //nolint:nilerr // it is checked like any other call, and refused there
 		}
 		return true, refuseModelCall(q, c)

@@ -58,11 +58,13 @@ func (s *response) writeBrokenOff(detail string) {
 // holdResponse prepares the request and the writer for a response that is recorded or checked.
 func (s *response) holdResponse() *heldResponse {
 	isInspected := false
-	if s.d.op.operation.Toolset.Inspect != nil {
+	isTried := s.isTried()
+	if s.d.op.operation.Toolset.Inspect != nil || s.d.op.operation.Toolset.LogOnly.Inspect != nil {
 		s.inspection = inspectionOf(s.d.request, s.d.caller, s.d.op)
 		isInspected = s.inspection.InspectsResponse()
+		isTried = isTried || s.inspection != nil && s.inspection.LogOnly != nil
 	}
-	a := &heldResponse{client: s.d.request.w, checked: s.isChecked() || isInspected, recorded: s.isRecorded() || isInspected}
+	a := &heldResponse{client: s.d.request.w, checked: s.isChecked() || isInspected, recorded: s.isRecorded() || isInspected || isTried, tried: isTried}
 	a.Headers, a.Limit, a.NoBody, a.Policy = s.d.request.w.Header(), s.d.request.handler.MaxOutput, s.d.request.r.Method == http.MethodHead, a
 	if !a.recorded && !s.d.exposesAny() {
 		a.SendTo(s.d.request.w, false)
@@ -108,6 +110,9 @@ func (s *response) releaseResponse(a *heldResponse) error {
 		if err := s.inspectHeld(a); err != nil {
 			return s.withholdInspected(err)
 		}
+		a.recorded = s.isRecorded()
+	} else if s.inspection != nil && s.inspection.LogOnly != nil {
+		s.tryHeld(a)
 		a.recorded = s.isRecorded()
 	}
 	outputs := a.outputs(s.d.request.rec != nil)
@@ -175,6 +180,7 @@ type heldResponse struct {
 	client     http.ResponseWriter
 	checked    bool // nothing is sent before the check
 	recorded   bool
+	tried      bool // a rule in log only judges the response after it was sent
 	incomplete bool // Body is incomplete
 	streamed   bool // Body is incomplete because the response is streamed
 	switched   bool // the API responded with 101
@@ -205,8 +211,8 @@ func (a *heldResponse) Begin() {
 			a.Headers = maps.Clone(a.Headers) // trailers stay in the handler's header
 		}
 	case !a.NoBody && result.FormatOf(a.Headers.Get("Content-Type")) != 0:
-		a.incomplete, a.streamed = true, true
-		a.pass(false)
+		a.incomplete, a.streamed = !a.tried, !a.tried
+		a.pass(a.tried)
 	}
 }
 

@@ -53,6 +53,9 @@ func (o *Handler) provisionAgents() (err error) {
 		Hosted:      func(name string) bool { return o.Runs(&oagent.Agent{Name: name}) },
 		Check:       func(read []*oagent.Agent) error { return checkDocuments(o, read) },
 		CheckRemote: checkRemote, Permit: func(a *oagent.Agent, names *agentset.Names) error {
+			if slices.Contains(o.LogOnly, allAgents) {
+				_, _ = markLogOnly(a, "") // an agent without rules needs no mark
+			}
 			return errors.Join(checkPeople(o, a), o.Acceptor.Permit(a, names))
 		},
 	})
@@ -68,8 +71,10 @@ func (o *Handler) provisionAgents() (err error) {
 		o.app.Site.AddDigest(a.Hash)
 	}
 	showMetrics(o)
+	reportLogOnly(o)
 	o.Loader.Watch(func() {
 		showMetrics(o)
+		reportLogOnly(o)
 		o.guards.notifyEndpoints()
 	})
 	return nil

@@ -96,10 +96,19 @@ func (s *response) repeatsCredentials(outputs jsontext.Value) bool {
 }
 
 // isChecked reports whether the response must be checked before it is sent.
-func (s *response) isChecked() bool { return s.ticket.Capability.Output != nil }
+func (s *response) isChecked() bool {
+	return s.ticket.Capability.Output != nil && !s.ticket.Capability.LogOnly
+}
 
 // isRecorded reports whether the response is read for the record or for a check.
-func (s *response) isRecorded() bool { return s.isChecked() || s.ticket.Capability.CollectResults }
+func (s *response) isRecorded() bool {
+	return s.ticket.Capability.Output != nil || s.ticket.Capability.CollectResults
+}
+
+// isTried reports whether an output restriction in log only judges the response, which is sent before that.
+func (s *response) isTried() bool {
+	return s.ticket.Capability.Output != nil && s.ticket.Capability.LogOnly
+}
 
 // finish passes the result of the call to the Guard.
 func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
@@ -111,12 +120,15 @@ func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
 		defer pauseTimeout(s.d.request.rec)()
 	}
 	if output := s.ticket.Capability.Output; output != nil {
-		if output.RequireReview != "" {
+		if s.ticket.Capability.RequiresReview(output) {
 			defer pauseTimeout(s.d.request.rec)()
 		}
 		if output.Assertion != nil && isDescription(outputs) && !readsDescription(output.Assertion.Expression) {
 			outputs = omitDescription(outputs)
 		}
+	}
+	if s.d.op.operation.Toolset.LogOnly.Inspect != nil {
+		s.tried(s.inspection)
 	}
 	if s.repeatsCredentials(outputs) {
 		s.ticket.Unrecorded = engagement.OmittedCredentials
@@ -262,7 +274,7 @@ func (s *response) callOutputs() (outputs jsontext.Value, ok bool) {
 	case !s.isRecorded():
 		return nil, true
 	case rec.Stream == nil:
-	case !s.isChecked():
+	case !s.isChecked() && !s.isTried():
 		return engagement.Omitted{Bytes: int64(len(rec.Body.B)), Why: engagement.OmittedStream}.JSON(), true
 	default:
 		if err := rec.FinishStream(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
@@ -115,6 +116,11 @@ func (s *rulesSite) decides(decision string, after bool) siteCase {
 	}
 	return s.each(s.agent("capabilities: {create-trip: {"+side+": {require_review: boss}}}"), func(k *talker) {
 		const inputs = `{"to":"Bern"}`
+		if k.tries {
+			k.move(passes("createTrip", inputs))
+			k.wantWould(audit.WouldHold)
+			return
+		}
 		review := k.pend(inputs, after)
 		for user, status := range map[string]int{"ada": 404, "bob": 404, "boss": 200} {
 			r := s.talker(k.t, k.agent, "http")
@@ -147,6 +153,9 @@ type turn struct{ says, answer string }
 // the Engagement has ended, for tools too.
 func (s *rulesSite) chats(guardrails, kind, asked string, turns ...turn) siteCase {
 	agent := s.agent("capabilities: {list-trips: {}}\nguardrails:\n" + guardrails)
+	if s.tries {
+		return s.chatsOn(agent, kind != "", turns)
+	}
 	return func(t *testing.T) {
 		for name, shape := range sitetest.Shapes {
 			for _, streamed := range []bool{false, true} {
@@ -169,6 +178,26 @@ func (s *rulesSite) chats(guardrails, kind, asked string, turns ...turn) siteCas
 					} else {
 						k.move(passes("listTrips", `{}`))
 					}
+				})
+			}
+		}
+	}
+}
+
+// chatsOn is a conversation that guardrails in log only judge: it goes on whatever they say.
+func (s *rulesSite) chatsOn(agent string, would bool, turns []turn) siteCase {
+	return func(t *testing.T) {
+		for name, shape := range sitetest.Shapes {
+			for _, streamed := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/streamed %t", name, streamed), func(t *testing.T) {
+					k := s.talker(t, agent, "http")
+					for _, turn := range turns {
+						k.say(shape, streamed, turn, "")
+					}
+					if would {
+						k.wantWould(audit.WouldRefuse)
+					}
+					k.move(passes("listTrips", `{}`))
 				})
 			}
 		}
@@ -308,6 +337,12 @@ func (s *rulesSite) progresses(body, id, says string) siteCase {
 		k := s.talker(t, agent, "mcp")
 		r := k.With(t).CallRequest("getTrip", `{"id":"`+id+`"},"_meta":{"progressToken":"p1"}`)
 		a := k.send(r)
+		if s.tries {
+			if !strings.Contains(a.Body, "notifications/progress") {
+				t.Errorf("%s: %d %s, want progress", id, a.Status, a.Body)
+			}
+			return
+		}
 		if !strings.Contains(a.Body, says) || strings.Contains(a.Body, "hunter2") || says == "withheld" && (strings.Contains(a.Body, "early") || strings.Contains(a.Body, "seats")) {
 			t.Errorf("%s: %d %s", id, a.Status, a.Body)
 		}
@@ -330,7 +365,7 @@ func (s *rulesSite) retains(memory string) siteCase {
 			k.move(stopped("listTrips", `{}`, "input_restriction"))
 			k.say(sitetest.Shapes["completions"], false, turn{"I am " + k.talk, "Hello."}, "")
 		}
-		if entries := next.record(); len(entries) != 4 {
+		if entries := next.record(); len(entries) != 4 && !s.tries {
 			k.t.Errorf("the second Engagement has %+v", entries)
 		}
 		if last := k.model.Last.Load().(string); strings.Contains(last, k.talk+`"`) {

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 func apiCalls(a *sitetest.RulesAPI) int {
@@ -32,6 +35,7 @@ type rulesSite struct {
 	model  *sitetest.Model
 	api    *sitetest.RulesAPI
 	agents strings.Builder // documents
+	tries  bool            // all rules of the agents are in log only
 	n      int             // of agents and Engagements so far
 }
 
@@ -79,7 +83,9 @@ func (s *rulesSite) startRules() {
 		serve /agents
 		engagements /engagements
 		reviews /reviews
+		auditors zoe
 		chat
+		`+map[bool]string{true: "log_only"}[s.tries]+`
 	}
 	reverse_proxy /v1/* `+strings.TrimPrefix(s.model.URL, "http://")+`
 	reverse_proxy `+sitetest.Upstream(s.T, s.api.ServeHTTP))
@@ -173,6 +179,28 @@ func (k *talker) last() sitetest.Recorded {
 	return entries[len(entries)-1]
 }
 
+// wantWould wants an auditor, and not the user, to see in the record what a rule in log only would have done last.
+func (k *talker) wantWould(effect string) {
+	k.t.Helper()
+	of := engagement.Ref{Agent: k.agent, ID: k.talk, User: engagement.User{ID: k.user}}
+	auditor := *k
+	auditor.user = "zoe"
+	sitetest.Eventually(k.t, "a rule that would have changed something", func() bool {
+		page := sitetest.Decode[struct{ Entries []sitetest.Recorded }](k.t, auditor.request("GET", "/engagements/"+of.Key()+"/audit?limit=1000", ""))
+		for _, e := range slices.Backward(page.Entries) {
+			if e.Would.Rule != "" {
+				return e.Would.Effect == effect && e.Would.Reason != "" && e.Kind == ""
+			}
+		}
+		return false
+	})
+	for _, e := range k.record() {
+		if e.Would.Rule != "" {
+			k.t.Errorf("the user sees %+v", e.Would)
+		}
+	}
+}
+
 // A siteMove is a call, and what becomes of it.
 type siteMove struct {
 	tool, arguments string
@@ -192,6 +220,10 @@ func withheld(tool, arguments string) siteMove {
 // move makes a call. What it says of a refusal the record must say too.
 func (k *talker) move(m siteMove) sitetest.Response {
 	k.t.Helper()
+	tried := k.tries && strings.HasSuffix(m.want, "put_restriction")
+	if tried {
+		m.want, m.made = "", true
+	}
 	before := apiCalls(k.api)
 	refused, a := k.call(m.tool, m.arguments)
 	if refused != (m.want != "") {
@@ -208,6 +240,9 @@ func (k *talker) move(m siteMove) sitetest.Response {
 	}
 	if last := k.last(); last.Kind != m.want {
 		k.t.Errorf("%s %s: the record has %+v, want %q", m.tool, m.arguments, last, m.want)
+	}
+	if tried {
+		k.wantWould(audit.WouldRefuse)
 	}
 	if k.protocol == "http" && refused {
 		if p := k.With(k.t).Problem(a); p.Kind != m.want || p.Agent != k.agent || p.Made != m.made {

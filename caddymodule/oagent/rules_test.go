@@ -154,8 +154,14 @@ var ruleNumbers = strings.Fields(`agent/1 agent/2 agent/3 agent/4 agent/5 agent/
 
 // TestNumbered_rules_on_site has each rule of the text, by its number there, as it
 // shows to the clients of a running gateway: by MCP, by OTC and by plain requests.
-func TestNumbered_rules_on_site(t *testing.T) {
-	s := &rulesSite{Site: sitetest.NewSite(t), Checker: sitetest.NewChecker(t), model: sitetest.NewModel(t), api: new(sitetest.RulesAPI)}
+func TestNumbered_rules_on_site(t *testing.T) { testNumberedRules(t, false) }
+
+// TestNumbered_rules_in_log_only has the same calls, with the rules that can be in log only: none is refused, held or
+// changed by one, and the record has what each would have done.
+func TestNumbered_rules_in_log_only(t *testing.T) { testNumberedRules(t, true) }
+
+func testNumberedRules(t *testing.T, tries bool) {
+	s := &rulesSite{Site: sitetest.NewSite(t), Checker: sitetest.NewChecker(t), model: sitetest.NewModel(t), api: new(sitetest.RulesAPI), tries: tries}
 	s.Write("checks.yaml", fmt.Sprintf(sitetest.Checks, s.Checker.URL))
 	rules := slices.Concat(s.agentRules(), s.serverRules())
 	s.startRules()

@@ -56,7 +56,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	b := directive.NewBlock(d)
 	options := route.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}.Options(b)
-	for name := range strings.FieldsSeq("path timeout max_response token_budget search pin embeddings allow_anonymous allow credential forward_headers inspect max_tokens fields mcp_server send_mismatches") {
+	for name := range strings.FieldsSeq("path timeout max_response token_budget search pin embeddings allow_anonymous allow allow_log_only credential forward_headers inspect max_tokens fields mcp_server send_mismatches") {
 		delete(options, name) // of tool endpoints
 	}
 	maps.Copy(options, directive.Options{

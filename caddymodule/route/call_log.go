@@ -47,6 +47,7 @@ func (r callRun) logged(ctx context.Context, recorder keptcall.Recorder) tools.O
 	if c.inspectors != nil {
 		logged = shownArguments(ctx, logged)
 	}
+	call.Would = r.would
 	recorder.Begin(call, logged)
 	outcome := r.run(context.WithValue(ctx, callEntryKey{}, call))
 	if c.conceal(&outcome); outcome.AwaitsAccount(ctx) {

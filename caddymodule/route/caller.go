@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -145,18 +146,23 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 
 // callPrepared runs a tool of a toolset and records the outcome. Inspectors and the log of calls get the arguments as the tool reads them.
 func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.Prepared) tools.Outcome {
-	if c.inspectors != nil {
+	run := callRun{caller: c, set: set}
+	if c.inspectors != nil || c.logOnly.Inspect != nil {
 		c.agent = c.Agent
 		t, _ := set.Tool(p.Name)
 		var passed []byte
-		if ctx, passed = newInspection(ctx, &c.dispatch, t).arguments(ctx, p.Name, p.Arguments); !bytes.Equal(passed, p.Arguments) {
+		i := newInspection(ctx, &c.dispatch, t)
+		if ctx, passed = i.arguments(ctx, p.Name, p.Arguments); !bytes.Equal(passed, p.Arguments) {
 			p = c.readArguments(set, p.Name, passed)
 		}
-		p.Started = time.Now()
+		p.Started, run.would = time.Now(), i.Would
 	}
-	run := callRun{c, set, p}
+	run.call = p
 	var outcome tools.Outcome
 	recorder := c.endpoint.calls.Active()
+	if recorder == nil && (c.logOnly.Allow != nil || c.logOnly.Inspect != nil) {
+		recorder = unkept{}
+	}
 	if recorder == nil {
 		outcome = run.run(ctx)
 		c.conceal(&outcome)
@@ -209,6 +215,7 @@ type callRun struct {
 	caller *Caller
 	set    *tools.Toolset
 	call   tools.Prepared // no pointer, which would escape with caller
+	would  audit.Would    // what inspectors in log only would have done to the arguments
 }
 
 // run runs the tool, in a span if the site has tracing.
@@ -264,6 +271,9 @@ func (r callRun) execute(ctx context.Context) (outcome tools.Outcome) {
 	if r.caller.inspectors != nil {
 		hideValues(ctx, r.call.Name, &outcome)
 	}
+	if entry := CallEntry(ctx); entry != nil && entry.Would.Effect != "" {
+		r.conclude(ctx, entry, &outcome)
+	}
 	return outcome
 }
 
@@ -279,6 +289,9 @@ func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, e
 			if err := checkRule(toolset, c.client.Request, call, logger); err != nil {
 				return nil, err
 			}
+		}
+		if c.logOnly.Allow != nil {
+			tryRule(ctx, c, call)
 		}
 		return c.invokeTool(ctx, call)
 	case tools.SearchTools:

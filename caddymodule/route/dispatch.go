@@ -48,7 +48,8 @@ type dispatch struct {
 	forwardHeaders []string
 	endpoint       *Endpoint
 	inspectors     inspect.Chain // nil if the toolset has none
-	agent          string        // name of the hosted agent that makes the calls; "" if a client does
+	logOnly        app.LogOnly
+	agent          string // name of the hosted agent that makes the calls; "" if a client does
 }
 
 // init sets the fields of the dispatch of the request outer. Next is the handler after the endpoint.
@@ -73,6 +74,7 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset, d.inspectors = t.Limits, t.Credentials, t.ForwardHeaders, t.Name, t.Inspect
+	d.logOnly = t.LogOnly
 	d.asOperator = usesCredentials(t, d.endpoint.signs)
 	if d.endpoint.signs {
 		d.forwardHeaders = PassedHeaders(t, true)
@@ -120,7 +122,7 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.ClientRequest = d.client.Request
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
-	if d.inspectors != nil {
+	if d.inspectors != nil || d.logOnly.Inspect != nil {
 		rec.SetInspection(newInspection(ctx, d, call.Tool))
 		rec.Review = ReviewOf(ctx)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -39,6 +40,9 @@ type Inspection struct {
 	Logger   *zap.Logger
 	Purpose  tools.Purpose // "" for a result
 
+	LogOnly inspect.Chain // inspectors that are not enforced
+	Would   audit.Would   // what the first of them would have done
+
 	done   bool // the response was inspected
 	events bool // the response was a stream
 }
@@ -55,8 +59,14 @@ func (i *Inspection) message(phase inspect.Phase) inspect.Message {
 // inspect applies the inspectors to a message, and logs what they found. The log never has the values.
 func (i *Inspection) inspect(ctx context.Context, m inspect.Message) (body []byte, labels []string, err error) {
 	body, labels, err = i.Chain.Inspect(ctx, m)
-	if review, ok := errors.AsType[*inspect.ReviewError](err); ok {
-		labels = review.Masked
+	passed := m
+	passed.Body = body
+	review, ok := errors.AsType[*inspect.ReviewError](err)
+	if ok {
+		labels, passed.Body = review.Masked, review.Body
+	}
+	if ok || err == nil {
+		i.try(ctx, passed)
 	}
 	fields := []zap.Field{zap.String("toolset", m.Toolset), zap.String("tool", m.Tool), zap.String("phase", string(m.Phase))}
 	if rejection, ok := errors.AsType[*inspect.RejectedError](err); ok {
@@ -178,7 +188,7 @@ func withoutArguments(header http.Header, t *tools.Tool) http.Header {
 // Arguments returns the arguments of a call of the named tool that the inspectors pass. They may require a review of these, or
 // reject them.
 func (i *Inspection) Arguments(ctx context.Context, name string, arguments []byte) ([]byte, *inspect.ReviewError, *tools.Failure) {
-	if len(arguments) == 0 || !i.Chain.Has(inspect.Arguments) {
+	if len(arguments) == 0 || !i.Chain.Has(inspect.Arguments) && !i.LogOnly.Has(inspect.Arguments) {
 		return arguments, nil, nil
 	}
 	m := i.message(inspect.Arguments)
@@ -211,6 +221,7 @@ func newInspection(ctx context.Context, d *dispatch, t *tools.Tool) *Inspection 
 		Purpose: tools.PurposeOf(ctx),
 		Chain:   d.inspectors, Tool: t, Toolset: d.toolset, Protocol: d.protocol, Agent: d.agent, User: UserOf(d.client.Request).ID,
 		Limit: d.limits.MaxResponse, Logger: d.logger,
+		LogOnly: d.logOnly.Inspect,
 	}
 }
 
@@ -233,6 +244,8 @@ func (r *Recorder) SetInspection(i *Inspection) {
 	if i.InspectsResponse() {
 		r.Inspection = i
 		r.SuppressEvents()
+	} else if i.LogOnly.Has(i.phase(http.StatusOK)) || i.LogOnly.Has(inspect.Error) {
+		r.Inspection = i
 	}
 }
 
@@ -243,6 +256,7 @@ func (r *Recorder) InspectResponse(ctx context.Context) {
 		return
 	}
 	r.Inspection.done = true
+	defer func() { noteWould(ctx, r.Inspection.Would) }()
 	if r.Stream != nil {
 		if ctx.Err() != nil && !r.StreamComplete() {
 			return
@@ -255,6 +269,10 @@ func (r *Recorder) InspectResponse(ctx context.Context) {
 	}
 	if r.Body == nil || len(r.Body.B) == 0 {
 		r.Inspection.Headers(r.Headers)
+		return
+	}
+	if !r.Inspection.InspectsResponse() {
+		r.Inspection.TryResponse(ctx, r.Status, r.Headers, r.Body.B)
 		return
 	}
 	body, err := r.Inspection.Response(ctx, r.Status, r.Headers, r.Body)

@@ -288,7 +288,7 @@ func (p *poller) get(ctx context.Context, target string) (*tools.Result, error) 
 	rec := NewRecorder(http.MethodGet, p.caller.limits.MaxResponse, cancel)
 	rec.callContext = tools.CallContext{Context: ctx, Call: p.call}
 	rec.ClientRequest, rec.ToolsetCredentials = p.caller.client.Request, credentials
-	if p.caller.inspectors != nil {
+	if p.caller.inspectors != nil || p.caller.logOnly.Inspect != nil {
 		rec.SetInspection(newInspection(ctx, &p.caller.dispatch, p.call.Tool))
 	}
 	probe.RequestURI = probe.URL.RequestURI()

@@ -170,6 +170,60 @@ func TestRule_holds_on_every_path(t *testing.T) {
 	}
 }
 
+// TestRule_in_log_only_is_reported makes the calls of each path with a rule that allows none of the large amounts.
+func TestRule_in_log_only_is_reported(t *testing.T) {
+	i := sitetest.NewIssuer(t)
+	site := sitetest.NewSite(t)
+	site.Write("orders.yaml", ordersDocument)
+	site.Start("agents {\ntoolset orders DIR/orders.yaml {\nallow `tool.name != \"getOrder\"`\nallow_log_only `arguments.amount < 100 && \"ops\" in user.groups`\ncredential header X-Key k1\n}\ntoolset trips TRIPS\n}", `
+		agent_auth {
+			issuer `+i.URL+`
+			audience test
+			pass_token # for the console
+		}
+		mcp /mcp orders
+		mcp /pair orders trips
+		otc /otc orders
+		agents_console {
+			auditors ada
+		}
+		respond "RAN {http.tool.name}"`)
+	s := &ruleSite{site, i.Token(t, "test", "groups", []string{"ops"})}
+	for path, show := range shows {
+		if got := show(s); path != "MCP completion" && path != "MCP similar names" && !strings.Contains(got, "getRefund") {
+			t.Errorf("%s: the tool is not listed: %s", path, got)
+		}
+	}
+	reported := func() int {
+		return strings.Count(s.ask("GET", "/console/api/calls?would=refuse&limit=1000", "").Body, `"rule":"orders.allow_log_only"`)
+	}
+	for path, call := range calls {
+		if path == "MCP call_write_tool" {
+			continue // the tool only reads
+		}
+		for amount, want := range map[string]int{"1": 0, "1000": 1} {
+			before := reported()
+			if got := call(s, amount); !strings.Contains(got, "RAN getRefund") || strings.Contains(got, "would") {
+				t.Errorf("%s with %s: %s", path, amount, got)
+			}
+			if n := reported() - before; n != want {
+				t.Errorf("%s with %s: %d reports, want %d", path, amount, n, want)
+			}
+		}
+	}
+	before := reported()
+	s.mcp("/mcp", "tools/call", `{"name":"getOrder","arguments":{"id":"a"}}`) // refused by the rule that is enforced
+	if n := reported() - before; n != 0 {
+		t.Errorf("%d reports of a call that was refused", n)
+	}
+	s.Logged("a call went through that would have been refused", "orders.allow_log_only")
+	s.Logged("log only: calls go on", "allow_log_only")
+	s.Logged("in log only carry credentials of the gateway")
+	if a := s.Get("/metrics"); a.Status == http.StatusOK && !strings.Contains(a.Body, `fairway_would_refuse_total{agent="",rule="orders.allow_log_only"}`) {
+		t.Errorf("no metric: %s", a.Body)
+	}
+}
+
 // TestRule_users_have_lists_of_their_own asks by turns, so that what is cached for one user would reach the other.
 func TestRule_users_have_lists_of_their_own(t *testing.T) {
 	s := sitetest.NewSite(t)

@@ -16,6 +16,32 @@ type Recorder interface {
 	Record(ctx context.Context, entries ...Entry) error
 }
 
+// Would says what a rule in log only would have done to a call that went through. It is zero if no such rule would have
+// changed the decision of the rules that are enforced.
+type Would struct {
+	Effect string `json:"effect"` // one of the effects below
+	Rule   string `json:"rule"`   // path in the agent's document, or the toolset and its option
+	Why    string `json:"reason,omitzero"`
+}
+
+// Values of Would.Effect: the call would have been …
+const (
+	WouldRefuse = "refused"
+	WouldHold   = "held for review"
+	WouldMask   = "masked"
+)
+
+// IsZero reports whether no rule would have changed anything.
+func (w Would) IsZero() bool { return w.Effect == "" }
+
+// String says in words what would have happened.
+func (w Would) String() string {
+	if w.IsZero() {
+		return ""
+	}
+	return "would have been " + w.Effect
+}
+
 // Types of entries.
 const (
 	TypeCall          = "call"          // a guarded call; Event is that of the Engagement's record
@@ -44,6 +70,7 @@ type Entry struct {
 	Kind       string `json:"kind,omitzero"`          // why the call was refused
 	Rule       string `json:"rule,omitzero"`          // path in the agent's document
 	Why        string `json:"why,omitzero"`
+	Would      Would  `json:"would,omitzero"`
 	Side       string `json:"side,omitzero"` // of a review: input or output
 	Review     string `json:"review,omitzero"`
 	Reviewer   string `json:"reviewer,omitzero"`

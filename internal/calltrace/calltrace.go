@@ -284,6 +284,7 @@ func EndRequest(span trace.Span, status int, failure string) {
 const (
 	EventDecision = "fairway.agent.decision" // an agent's document allows or refuses a call
 	EventReview   = "fairway.review"         // a reviewer decides
+	EventWould    = "fairway.would"          // a rule in log only would have decided otherwise
 )
 
 // Decision adds an event to the span of the context: the decision of an agent's document or of a reviewer

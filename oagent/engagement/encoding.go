@@ -350,6 +350,9 @@ const (
 	tagEngagement
 	tagDecidedBy
 	tagDecidedAs
+	tagWould
+	tagWouldRule
+	tagWouldWhy
 )
 
 // decodeEntry reads an entry of the store. Its inputs and outputs alias data.
@@ -391,6 +394,9 @@ func (e *Entry) fields(c *codec) {
 	text(c, tagEngagement, &e.Engagement)
 	text(c, tagDecidedBy, &e.DecidedBy.User)
 	text(c, tagDecidedAs, &e.DecidedBy.Entry)
+	text(c, tagWould, &e.Would.Effect)
+	text(c, tagWouldRule, &e.Would.Rule)
+	text(c, tagWouldWhy, &e.Would.Why)
 	c.alias(tagInputs, &e.Inputs)
 	c.alias(tagOutputs, &e.Outputs)
 }
@@ -399,7 +405,7 @@ func (e *Entry) fields(c *codec) {
 func (e *Entry) size() int {
 	const fixed = 64
 	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement) +
-		len(e.Review) + len(e.By) + len(e.DecidedBy.User) + len(e.DecidedBy.Entry)
+		len(e.Review) + len(e.By) + len(e.DecidedBy.User) + len(e.DecidedBy.Entry) + len(e.Would.Rule) + len(e.Would.Why)
 }
 
 // append appends the encoded entry. It then replaces its inputs and outputs by the encoded

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/audit"
 )
 
 // ErrNotFound means that the Engagement does not exist or no longer exists.
@@ -198,7 +200,8 @@ type Entry struct {
 	Kind    Kind           `json:"kind,omitzero"`   // why it was refused
 	Rule    string         `json:"rule,omitzero"`   // path in the document
 	Why     string         `json:"why,omitzero"`
-	Side    Side           `json:"side,omitzero"` // of a review or a guardrail
+	Would   audit.Would    `json:"would,omitzero"` // what a rule in log only would have done; only auditors get it
+	Side    Side           `json:"side,omitzero"`  // of a review or a guardrail
 	Review  string         `json:"review,omitzero"`
 	By      string         `json:"by,omitzero"`      // the reviewer
 	Verdict string         `json:"verdict,omitzero"` // ReviewApproved or ReviewDenied

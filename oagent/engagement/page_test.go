@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
@@ -154,7 +155,7 @@ func TestRecords_Newest(t *testing.T) {
 				t.Helper()
 				of := engagement.Ref{Agent: "desk", ID: id, User: engagement.User{ID: user}}
 				begin := func(now time.Time) *engagement.State { return engagement.NewState(of, now) }
-				if err := records.Change(t.Context(), of.Key(), begin, func(tx *engagement.Tx) error { tx.Begin("get-trip", nil, "", false); return nil }); err != nil {
+				if err := records.Change(t.Context(), of.Key(), begin, func(tx *engagement.Tx) error { tx.Begin("get-trip", nil, "", audit.Would{}, false); return nil }); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -85,9 +86,9 @@ func (t *Tx) IsFull(name string) bool {
 }
 
 // Begin records that a call is about to be made. review is the id of the review that approved
-// it. If repetitions is false, the Engagement does not keep the order of its calls, which only
+// it, and would is what a rule in log only would have done. If repetitions is false, the Engagement does not keep the order of its calls, which only
 // Repeats needs. The result is the number of the call, and its number among those of its name.
-func (t *Tx) Begin(name string, inputs jsontext.Value, review string, repetitions bool) (call, nth int64) {
+func (t *Tx) Begin(name string, inputs jsontext.Value, review string, would audit.Would, repetitions bool) (call, nth int64) {
 	s := t.State
 	if repetitions {
 		s.tail = appendTail(s.tail, s.nextIndex(name))
@@ -99,7 +100,7 @@ func (t *Tx) Begin(name string, inputs jsontext.Value, review string, repetition
 	n := &s.Names[s.Recent]
 	n.Count++
 	n.Call, n.Done = s.Total, 0
-	n.Begun = t.Log(Entry{Event: EntryBegun, Call: s.Total, Nth: n.Count, Name: name, Inputs: t.Keep(inputs), Review: review})
+	n.Begun = t.Log(Entry{Event: EntryBegun, Call: s.Total, Nth: n.Count, Name: name, Inputs: t.Keep(inputs), Review: review, Would: would})
 	t.Durable, t.Prolong = true, true
 	return s.Total, n.Count
 }

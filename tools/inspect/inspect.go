@@ -89,10 +89,24 @@ type Step struct {
 	Reviewer string
 	// Reviews makes the inspector require a review of what it would mask or reject.
 	Reviews bool
+	// LogOnly means that what the inspector would do is only reported, see Chain.Split.
+	LogOnly bool
 }
 
 // A Chain applies inspectors in order. Each gets the body that the one before has passed.
 type Chain []Step
+
+// Split returns the steps that are enforced, and those in log only. Either is nil if there are none.
+func (c Chain) Split() (enforced, logOnly Chain) {
+	for _, step := range c {
+		if step.LogOnly {
+			logOnly = append(logOnly, step)
+		} else {
+			enforced = append(enforced, step)
+		}
+	}
+	return enforced, logOnly
+}
 
 // Has reports whether the chain inspects a phase.
 func (c Chain) Has(phase Phase) bool {
@@ -123,6 +137,7 @@ type RejectedError struct {
 	Labels    []string
 	Message   string // "" if the inspector gives none
 	Reason    string // for the log
+	Failed    bool   // the inspector did not decide
 }
 
 func (r *RejectedError) Error() string {
@@ -194,7 +209,7 @@ func (c Chain) decide(ctx context.Context, i int, m *Message) (verdict Verdict, 
 		verdict, steps, rejecting = joining.Join(c[i:], m)
 		step.Name = cmp.Or(rejecting, step.Name)
 	} else if verdict, err = step.Inspector.Inspect(ctx, m); err != nil {
-		return verdict, steps, &RejectedError{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
+		return verdict, steps, &RejectedError{Inspector: step.Name, Failed: true, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
 	}
 	if step.Reviews && (verdict.Rejected || verdict.Body != nil) {
 		verdict.Review, verdict.Rejected = true, false

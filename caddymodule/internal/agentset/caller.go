@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -39,6 +41,10 @@ type GuardrailText struct {
 // assertion over its output. The error is a *engagement.Refusal if the assertion does not hold or
 // the tool cannot be called.
 func (c *GuardrailCaller) Check(ctx context.Context, guard *oagent.Guard, binding oagent.Binding, names *Names, side engagement.Side, text GuardrailText) error {
+	if binding.Agent.GuardrailsLogOnly {
+		c.try(ctx, guard, binding, names, side, text)
+		return nil
+	}
 	tool := binding.Agent.Guardrail(side).Tool
 	op := names.Find(tool)
 	ctx, span := beginSpan(ctx, op)
@@ -53,6 +59,31 @@ func (c *GuardrailCaller) Check(ctx context.Context, guard *oagent.Guard, bindin
 	}
 	traceDecision(ctx, binding.Agent.Name, err)
 	return err
+}
+
+// maxTrial is how long a guardrail in log only may take.
+const maxTrial = 2 * time.Second
+
+// try is Check for a guardrail in log only: it refuses nothing, and reports what the guardrail would have done.
+func (c *GuardrailCaller) try(ctx context.Context, guard *oagent.Guard, binding oagent.Binding, names *Names, side engagement.Side, text GuardrailText) {
+	agent, guardrail := binding.Agent.Name, binding.Agent.Guardrail(side)
+	ctx, cancel := context.WithTimeout(ctx, maxTrial)
+	defer cancel()
+	op := names.Find(guardrail.Tool)
+	ctx, span := beginSpan(ctx, op)
+	defer span.End()
+	var would audit.Would
+	outputs, err := c.invoke(ctx, op, side, text)
+	if err == nil {
+		would, err = guard.TryGuardrail(ctx, binding, side, outputs)
+	}
+	switch {
+	case err != nil:
+		route.ReportIncomplete(c.Logger, agent, guardrail.Assertion.Rule, err.Error())
+	case !would.IsZero():
+		route.ReportWould(ctx, agent, would)
+		c.Logger.Info("a text passed that "+would.String(), zap.String("agent", agent), zap.String("rule", would.Rule), zap.String("reason", would.Why))
+	}
 }
 
 // CheckTool reports why an operation cannot be the tool of a guardrail; nil if it can.

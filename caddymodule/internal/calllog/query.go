@@ -30,6 +30,7 @@ type Query struct {
 	// node, trace and engagement must begin with it. The user "anonymous" selects callers without authentication.
 	Match map[string]string
 
+	Would  bool   // only calls that a rule in log only would have stopped or changed
 	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
 	id     string // only this call
 	Cursor string // Found.Next of the page before; "" for the first page
@@ -43,7 +44,7 @@ func (q *Query) Selects(call *Call) bool {
 			return false
 		}
 	}
-	return (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
+	return (!q.Would || !call.Would.IsZero()) && (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
@@ -90,6 +91,7 @@ func (f field) matches(value, wanted string) bool {
 // ParseQuery reads the parameters of a request:
 //
 //   - those of Fields, for Query.Match, and text
+//   - would=refuse, for Query.Would
 //   - since and until, each a time (RFC 3339) or a duration before now, such as 1h or 7d
 //   - cursor and limit
 //
@@ -106,6 +108,10 @@ func ParseQuery(parameters url.Values, now time.Time) (q Query, err error) {
 	}
 	if q.To, err = parseTime(parameters.Get("until"), now); err != nil {
 		return q, fmt.Errorf("until: %w", err)
+	}
+	would := parameters.Get("would")
+	if q.Would = would != ""; q.Would && would != "refuse" {
+		return q, errors.New("would must be refuse")
 	}
 	if limit := parameters.Get("limit"); limit != "" {
 		if q.Limit, err = strconv.Atoi(limit); err != nil || q.Limit < 1 || q.Limit > MaxFound {
@@ -154,6 +160,9 @@ func newFilter(q *Query) *filter {
 	}
 	if q.Owner != nil && !f.unknown {
 		member("user", text.Cut(*q.Owner, keptcall.MaxText), true)
+	}
+	if q.Would {
+		f.parts = append(f.parts, []byte(`,"would":{`))
 	}
 	if node, number, ok := parseID(q.id); ok {
 		f.number = number

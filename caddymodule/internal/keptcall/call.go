@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -39,14 +40,15 @@ type Call struct {
 	Toolset  string   `json:"toolset" find:"prefix"`       // "" for an agent as a capability
 	Tool     string   `json:"tool,omitzero" find:"prefix"` // "" if no tool has the name that the client sent; for an agent, its reference
 
-	Outcome string  `json:"outcome,omitzero" find:"equal"`
-	Reason  string  `json:"reason,omitzero"`  // why the call did not succeed: the message to the client
-	Rule    string  `json:"rule,omitzero"`    // of the agent's document that refused the call
-	Request string  `json:"request,omitzero"` // method and path template of the inner request
-	Status  int     `json:"status,omitzero"`  // of the API's response; 0 if there is none
-	Sent    int     `json:"sent,omitzero"`    // bytes of the arguments
-	Size    int     `json:"size,omitzero"`    // bytes of the response
-	Took    float64 `json:"duration_ms"`      // milliseconds; of a call in progress, until it was read
+	Outcome string      `json:"outcome,omitzero" find:"equal"`
+	Reason  string      `json:"reason,omitzero"`  // why the call did not succeed: the message to the client
+	Rule    string      `json:"rule,omitzero"`    // of the agent's document that refused the call
+	Would   audit.Would `json:"would,omitzero"`   // what a rule in log only would have done
+	Request string      `json:"request,omitzero"` // method and path template of the inner request
+	Status  int         `json:"status,omitzero"`  // of the API's response; 0 if there is none
+	Sent    int         `json:"sent,omitzero"`    // bytes of the arguments
+	Size    int         `json:"size,omitzero"`    // bytes of the response
+	Took    float64     `json:"duration_ms"`      // milliseconds; of a call in progress, until it was read
 
 	Trace      string         `json:"trace,omitzero" find:"prefix"`      // trace id
 	Engagement string         `json:"engagement,omitzero" find:"prefix"` // key of the Engagement
@@ -65,7 +67,7 @@ func (c *Call) Limit() {
 	for _, chosen := range []*string{&c.User, &c.Trace, &c.Engagement, &c.Review} {
 		*chosen = text.Cut(*chosen, MaxText)
 	}
-	c.Reason, c.Result = text.Cut(c.Reason, MaxReason), text.Cut(c.Result, MaxResult)
+	c.Reason, c.Result, c.Would.Why = text.Cut(c.Reason, MaxReason), text.Cut(c.Result, MaxResult), text.Cut(c.Would.Why, MaxReason)
 	c.Groups = c.Groups[:min(len(c.Groups), MaxGroups)]
 }
 

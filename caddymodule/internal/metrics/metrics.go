@@ -33,6 +33,8 @@ type collectors struct {
 
 	callsDropped *prometheus.CounterVec // of this node
 	unreadable   *prometheus.CounterVec // kind
+	would        *prometheus.CounterVec // agent, rule
+	incomplete   *prometheus.CounterVec // agent, rule
 
 	mu      sync.Mutex                  // guards the fields below
 	labels  map[string]*labelUse        // by toolset label
@@ -62,6 +64,8 @@ func newCollectors() *collectors {
 		failing:      newFailingCollector(),
 		callsDropped: directive.Counter("calls_dropped_total", "Calls that were not kept, because the store was too slow or failed."),
 		unreadable:   directive.Counter("store_unreadable_total", "Reads of records that are damaged, or that a newer version has written, by kind.", "kind"),
+		would:        directive.Counter("would_refuse_total", "Calls that went through although a rule in log only would have refused, held or masked them.", "agent", "rule"),
+		incomplete:   directive.Counter("log_only_incomplete_total", "Calls for which a rule in log only could not be judged.", "agent", "rule"),
 		labels:       make(map[string]*labelUse),
 		retired:      make(map[retiredSeries]time.Time),
 	}
@@ -69,7 +73,7 @@ func newCollectors() *collectors {
 
 // Register adds the collectors to the registry of a configuration.
 func (m *collectors) Register(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, m.unreadable, callerCalls, callerDuration, callerTokens)
+	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, m.unreadable, m.would, m.incomplete, callerCalls, callerDuration, callerTokens)
 }
 
 // Acquire counts a document that uses the toolset label.
@@ -172,6 +176,12 @@ func newOperationDuration() *prometheus.HistogramVec {
 
 // Unreadable counts a record of the store that cannot be read.
 func (m *collectors) Unreadable(kind string) { m.unreadable.WithLabelValues(kind).Inc() }
+
+// Would counts a call that a rule in log only would have stopped or changed. The names are those of documents and of the configuration.
+func (m *collectors) Would(agent, rule string) { m.would.WithLabelValues(agent, rule).Inc() }
+
+// Incomplete counts a call for which a rule in log only could not be judged.
+func (m *collectors) Incomplete(agent, rule string) { m.incomplete.WithLabelValues(agent, rule).Inc() }
 
 // CallsDropped counts calls that were not kept.
 func (m *collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }

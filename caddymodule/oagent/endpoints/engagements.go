@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -208,7 +209,7 @@ func (q engagementRequest) writeAudit(e *engagement.Summary) {
 // checks them.
 func (q engagementRequest) readsGuarded(e *engagement.Summary) bool {
 	return e.Reviewed != "" && slices.ContainsFunc(q.Options.Set().Documents(), func(a *oagent.Agent) bool {
-		return a.Name == e.Agent && a.Input != nil
+		return a.Name == e.Agent && a.Enforces(engagement.SideInput)
 	})
 }
 
@@ -216,7 +217,7 @@ func (q engagementRequest) readsGuarded(e *engagement.Summary) bool {
 // agent has an output guardrail. The guardrail does not check them, and the user must not get them.
 func (q engagementRequest) hidesCalls(e *engagement.Summary) bool {
 	a := q.Options.Set().Agents[e.Agent]
-	return a != nil && a.Output != nil && q.runs(a.Agent)
+	return a != nil && a.Enforces(engagement.SideOutput) && q.runs(a.Agent)
 }
 
 // isUnchecked reports whether the exposed values contain what the output guardrail has not checked.
@@ -229,7 +230,7 @@ func (q engagementRequest) isUnchecked(e *engagement.Summary) bool {
 }
 
 // concealEntry removes from an entry what the user of the Engagement must not see: reasons
-// that may quote values which an assertion has read, and outputs of a guardrail's tool. If
+// that may quote values which an assertion has read, outputs of a guardrail's tool, and what rules in log only would have done. If
 // guarded is true, it also removes the questions, see readsGuarded.
 func concealEntry(e *engagement.Entry, guarded bool) {
 	if guarded && e.Event == engagement.EntryQuestion {
@@ -242,6 +243,7 @@ func concealEntry(e *engagement.Entry, guarded bool) {
 	if e.Event == engagement.EntryGuardrail {
 		e.Outputs = nil
 	}
+	e.Would = audit.Would{}
 }
 
 // Page sizes of the list of Engagements.

@@ -233,7 +233,7 @@ func (v reviewRequest) listed(r openReview, room *int) (listedReview, error) {
 	}
 	listed.Status = found.Status
 	switch {
-	case r.by.agent != nil && r.by.agent.Input != nil:
+	case r.by.agent != nil && r.by.agent.Enforces(engagement.SideInput):
 	case len(found.Inputs) > *room:
 		listed.Inputs = engagement.Omitted{Bytes: int64(len(found.Inputs))}.JSON()
 	default:

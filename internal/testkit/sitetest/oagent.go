@@ -58,6 +58,7 @@ func (a *RulesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type Recorded struct {
 	What, Kind, Name, Review, Side, Why string
 	Inputs, Outputs                     json.RawMessage
+	Would                               struct{ Effect, Rule, Reason string }
 }
 
 // AgentDocument is the document of an agent with these capabilities, indented by

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
@@ -49,7 +50,7 @@ func (e *execution) recordChecked(st *State, checked *checkedAnswer, answer entr
 // invalidOutput returns why the run ends. The problems can quote the answer, which no output guardrail has checked.
 func invalidOutput(agent *oagent.Agent, problems []string) *Ending {
 	why := &Ending{Kind: EndOutput, Rule: oagent.OutputSchemaRule, Message: "the answer of the model is not valid for the output schema of the agent"}
-	if agent.Output == nil {
+	if !agent.Enforces(engagement.SideOutput) {
 		why.Message += ": " + strings.Join(problems, "; ")
 	}
 	return why

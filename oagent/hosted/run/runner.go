@@ -213,7 +213,7 @@ func (r *Runner) View(ctx context.Context, st *State) *View {
 // IsChecked reports whether the output guardrail of the agent has checked all that the model has written so
 // far. Without a guardrail, there is nothing to check.
 func (s *State) IsChecked(agent *oagent.Agent) bool {
-	return agent.Output == nil || s.Status == StatusComplete
+	return !agent.Enforces(engagement.SideOutput) || s.Status == StatusComplete
 }
 
 func (a *Assignment) binding(agent *oagent.Agent) oagent.Binding {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -111,6 +112,9 @@ type Result struct {
 	Refusal *engagement.Refusal
 	// Unknown means that it is unknown whether the call was made.
 	Unknown bool
+
+	// Would is what a rule in log only would have done to the call. The run and its model do not get it.
+	Would audit.Would
 }
 
 // Notice returns the result of a call that the server answers with an error of its own. The model gets
@@ -164,7 +168,9 @@ func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *In
 	if err := ticket.Finish(ctx, outputs, status); err != nil {
 		return resultOfError(err)
 	}
-	return resultOf(outputs, status)
+	result := resultOf(outputs, status)
+	result.Would = ticket.Would
+	return result
 }
 
 func resultOf(outputs jsontext.Value, status int) Result {

@@ -279,7 +279,7 @@ func (e *execution) remembers() bool {
 // onText returns a function that passes on the text as the model writes it. An agent with an
 // output guardrail has none: nothing may be returned before it is checked.
 func (e *execution) onText() func(string) {
-	if e.agent.Guardrail(engagement.SideOutput) != nil {
+	if e.agent.Enforces(engagement.SideOutput) {
 		return nil
 	}
 	turn := e.state.Turns
