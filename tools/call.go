@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -21,6 +22,7 @@ import (
 // A Call is a tool together with arguments that are valid for the tool's schema.
 type Call struct {
 	Tool *Tool
+	ID   callid.ID // of the Prepared; zero if there is none
 
 	values []jsontext.Value    // of Tool.Plan.Arguments, by position; nil if absent
 	extra  []strictjson.Member // additional properties, if the body allows them

@@ -188,7 +188,7 @@ func (c *Handler) neighbors(q *request, call *calllog.Call, query calllog.Query)
 	if err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(found.Calls, func(other calllog.Call) bool { return other.ID() == call.ID() })
+	others := slices.DeleteFunc(found.Calls, func(other calllog.Call) bool { return other.ID == call.ID })
 	others = others[:min(len(others), shownNeighbors)]
 	for i := range others {
 		q.viewer.reduce(&others[i])

@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -174,7 +175,7 @@ func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capa
 		return do()
 	}
 	call := keptcall.Call{
-		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: guard.ProtocolHosted, Tool: c.Reference.String(),
+		ID: callid.New().String(), Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: guard.ProtocolHosted, Tool: c.Reference.String(),
 		User: i.User.ID, Agent: i.Agent.Name, Engagement: i.Engagement,
 	}
 	if i.Waited != nil && i.Waited.Kind == run.WaitTask { // an earlier attempt has started the called agent

@@ -133,6 +133,7 @@ func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took 
 		}
 	}
 	add("decision", kind)
+	add("call_id", d.request.id.String())
 	add("agent", name)
 	add("engagement", d.engagementKey())
 	add("engagement_id", text.Cut(d.caller.binding.Engagement, maxLoggedID))
@@ -235,6 +236,7 @@ func (d *decision) setAccessLog(e outcome) {
 	}
 	fields.Set(zap.String("protocol", d.request.protocol()))
 	fields.Set(zap.String("outcome", e.ofPlain()))
+	fields.Set(zap.String("call", d.request.id.String()))
 }
 
 // ofPlain returns the outcome of a plain request. It uses the same names as the outcomes of

@@ -75,7 +75,7 @@ func findAll(t *testing.T, l *Log, q Query) (calls []Call) {
 func ids(calls []Call) []string {
 	list := make([]string, len(calls))
 	for i := range calls {
-		list[i] = calls[i].ID()
+		list[i] = calls[i].ID
 	}
 	return list
 }
@@ -117,8 +117,8 @@ func TestLog_keeps_all_calls_across_a_restart(t *testing.T) {
 		t.Error("calls are missing or twice in the list")
 	}
 	for _, id := range []string{want[0], want[len(want)/2], want[len(want)-1]} {
-		if call, err := b.Get(t.Context(), id); err != nil || call.ID() != id {
-			t.Errorf("Get(%s) = %s, %v", id, call.ID(), err)
+		if call, err := b.Get(t.Context(), id); err != nil || call.ID != id {
+			t.Errorf("Get(%s) = %s, %v", id, call.ID, err)
 		}
 	}
 	for _, id := range []string{"", "a", "a.0", "a.x", "a.99999", "unknown.1", strings.Repeat("a", 2000) + ".1"} {

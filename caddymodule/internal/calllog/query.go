@@ -26,12 +26,11 @@ type Query struct {
 	Owner    *string   // only calls of this user; nil for all
 	From, To time.Time // when the calls have ended; zero for no limit
 
-	// Match has texts by the name of a field. Outcome and protocol must be equal to it. Tool, user, agent, toolset,
+	// Match has texts by the name of a field. Id, outcome and protocol must be equal to it. Tool, user, agent, toolset,
 	// node, trace and engagement must begin with it. The user "anonymous" selects callers without authentication.
 	Match map[string]string
 
 	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
-	id     string // only this call
 	Cursor string // Found.Next of the page before; "" for the first page
 	Limit  int    // of calls, at most MaxFound
 }
@@ -43,7 +42,7 @@ func (q *Query) Selects(call *Call) bool {
 			return false
 		}
 	}
-	return (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
+	return (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
@@ -155,12 +154,13 @@ func newFilter(q *Query) *filter {
 	if q.Owner != nil && !f.unknown {
 		member("user", text.Cut(*q.Owner, keptcall.MaxText), true)
 	}
-	if node, number, ok := parseID(q.id); ok {
-		f.number = number
-		member("node", node, true)
-		f.parts = append(f.parts, fmt.Appendf(nil, `{"number":%d,`, number))
-	}
 	for name, wanted := range q.Match {
+		if node, number, ok := parseID(wanted); ok && name == "id" {
+			f.number = number
+			member("node", node, true)
+			f.parts = append(f.parts, fmt.Appendf(nil, `{"number":%d,`, number))
+			continue
+		}
 		if of, known := fields[name]; known && wanted != "" && (name != "user" || !f.unknown) {
 			member(name, wanted, of.equal)
 		}
@@ -192,6 +192,10 @@ func (f *filter) hasText(line []byte) bool {
 		switch string(walk.Key()) {
 		case "node", "site", "began", "ended", "protocol": // a search for them would find all calls
 			continue
+		case "id": // has digits that are in it by chance
+			if string(walk.Value) != `"`+string(f.text)+`"` {
+				continue
+			}
 		}
 		if walk.Value.Kind() != '0' && bytes.Contains(walk.Value, f.text) {
 			return true
