@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -22,6 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // A client is who sent a message, as far as the HTTP request or the connection says it.

@@ -11,12 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 

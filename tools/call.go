@@ -12,9 +12,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/result"
 )

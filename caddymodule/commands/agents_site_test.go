@@ -101,6 +101,9 @@ func TestAgentsCalls_finds_calls(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &call); err != nil || call.User != "ada" {
 		t.Errorf("the first is %s, %v; want a call of ada", lines[0], err)
 	}
+	if one, _ := s.agents("calls", "--id", call.ID); strings.TrimSpace(one) != lines[0] {
+		t.Errorf("--id %s finds %s, want %s", call.ID, one, lines[0])
+	}
 	if out, notes := s.agents("calls", "--outcome", "api_error"); out != "" || notes != "No call fits.\n" {
 		t.Errorf("a filter that nothing fits: %q, %q", out, notes)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -23,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // agentSchema is the JSON Schema of the arguments of a hosted agent as a tool.

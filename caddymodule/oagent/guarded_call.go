@@ -18,12 +18,12 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 

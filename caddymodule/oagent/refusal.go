@@ -10,11 +10,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // Kinds of refusals that the handler adds to those of package oagent. They are for requests

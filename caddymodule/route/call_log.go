@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // callEntryKey is the context key of the entry that the log of calls gets.

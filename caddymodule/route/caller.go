@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
 )

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 func all(*Call) bool { return true }
@@ -191,6 +192,37 @@ func TestFind_filters(t *testing.T) {
 }
 
 // TestKeeper_writes_later_what_the_store_refuses also checks that the calls that wait are bounded.
+// TestFind_by_id finds a call by its id: a quick one, one that took longer than an hour, and one that an older version kept without an id.
+func TestFind_by_id(t *testing.T) {
+	l := node("web-1", openFile(t), Options{})
+	quick, long := callid.New(), callid.New()
+	copy(long[:], "1k0") // of an earlier month
+	l.record(Call{ID: quick.String(), Tool: "quick", User: "ada"})
+	l.record(Call{ID: long.String(), Tool: "long"})
+	old := l.record(Call{Tool: "old"})
+	for _, from := range []string{"waiting", "stored"} {
+		if from == "stored" {
+			l.keeper.step()
+		}
+		for id, want := range map[string]string{quick.String(): "quick", long.String(): "long", fmt.Sprintf("web-1.%d", old.Number): "old"} {
+			if call, err := l.Get(t.Context(), id); err != nil || call.Tool != want || call.ID != id {
+				t.Errorf("%s: Get(%s) = %s of %s, %v; want %s", from, id, call.ID, call.Tool, err, want)
+			}
+			for _, q := range []Query{{Match: map[string]string{"id": id}, Limit: 10}, {Text: id, Limit: 10}} {
+				if found, err := l.Find(t.Context(), q); want != "old" && (err != nil || len(found.Calls) != 1 || found.Calls[0].Tool != want) {
+					t.Errorf("%s: %+v finds %+v, %v; want %s", from, q, found.Calls, err, want)
+				}
+			}
+		}
+		if found, err := l.Find(t.Context(), Query{Match: map[string]string{"id": quick.String(), "user": "eve"}, Limit: 10}); err != nil || len(found.Calls) != 0 {
+			t.Errorf("%s: the id with the filter of another user finds %+v, %v; want nothing", from, found.Calls, err)
+		}
+		if _, err := l.Get(t.Context(), callid.New().String()); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: an id of no call: %v, want ErrNotFound", from, err)
+		}
+	}
+}
+
 func TestKeeper_writes_later_what_the_store_refuses(t *testing.T) {
 	var dropped int64
 	failures := 0

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/callid"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // Limits of Find.
