@@ -141,7 +141,7 @@ func Succeeded(name string) bool {
 // failure's kind.
 func (o *Outcome) Name() string {
 	switch {
-	case o.Failure == nil && o.Result != nil && o.Result.Pending != nil:
+	case o.Pending() != nil:
 		return OutcomePending
 	case o.Failure == nil:
 		return OutcomeOK

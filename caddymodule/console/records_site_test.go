@@ -230,7 +230,7 @@ func TestConsole_calls(t *testing.T) {
 			if c.Tool == "getTrip" && (c.Outcome != "ok" || c.Status != 200 || c.Protocol != "mcp" || c.Trace != "0af7651916cd43dd8448eb211c80319c" || c.Arguments["id"] != c.User+"-7") {
 				t.Errorf("got %+v", c)
 			}
-			if c.Tool == "createTrip" && c.Outcome != "restricted" {
+			if c.Tool == "createTrip" && c.Outcome != "pending" {
 				t.Errorf("got %+v", c)
 			}
 		}
@@ -245,7 +245,7 @@ func TestConsole_calls(t *testing.T) {
 		{"eve", "", 4},
 		{"eve", "?user=ada", 2},
 		{"eve", "?tool=getTrip", 2},
-		{"eve", "?outcome=restricted&user=bob", 1},
+		{"eve", "?outcome=pending&user=bob", 1},
 		{"eve", "?protocol=otc", 0},
 		{"ada", "?user=bob", 0},
 		{"eve", "?limit=1", 1},

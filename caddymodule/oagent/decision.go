@@ -22,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -243,6 +244,8 @@ func (d *decision) setAccessLog(e outcome) {
 // tool calls.
 func (e outcome) ofPlain() string {
 	switch {
+	case e.refusal != nil && e.refusal.Kind == engagement.KindReviewPending:
+		return tools.OutcomePending
 	case e.refusal != nil:
 		return string(tools.Restricted)
 	case e.failed != "":

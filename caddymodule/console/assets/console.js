@@ -129,9 +129,16 @@
 	["htmx:sendError", "htmx:responseError", "htmx:timeout", "console:lost"].forEach(function (name) {
 		document.addEventListener(name, function (event) { lost(liveOf(event)); });
 	});
+	// A server that does not respond is noticed, too. htmx sends no further request of a list before.
+	document.addEventListener("htmx:configRequest", function (event) {
+		if (event.target.hasAttribute("data-live")) { event.detail.timeout = 7000; }
+	});
 	document.addEventListener("htmx:afterRequest", function (event) { if (event.detail.successful) { found(liveOf(event)); } });
 	document.addEventListener("console:found", function (event) { found(liveOf(event)); });
 	document.addEventListener("change", function (event) {
+		if (event.target.id === "f-since") { // the times would precede it
+			each("#f-from, #f-to", document, function (field) { field.value = ""; });
+		}
 		if (event.target.id === "live") { document.body.dataset.paused = event.target.checked ? "" : "yes"; }
 	});
 	document.addEventListener("htmx:beforeRequest", function (event) {

@@ -89,7 +89,7 @@ func (f field) matches(value, wanted string) bool {
 // ParseQuery reads the parameters of a request:
 //
 //   - those of Fields, for Query.Match, and text
-//   - since and until, each a time (RFC 3339) or a duration before now, such as 1h or 7d
+//   - since and until, each a time (RFC 3339, or without a zone for UTC) or a duration before now, such as 1h or 7d
 //   - cursor and limit
 //
 // It ignores others.
@@ -123,11 +123,21 @@ func parseTime(value string, now time.Time) (time.Time, error) {
 	if before, err := caddy.ParseDuration(value); err == nil && before >= 0 {
 		return now.Add(-before), nil
 	}
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	at, ok := ExactTime(value)
+	if !ok {
 		return at, errors.New("not a time such as 2026-01-31T12:00:00Z, and not a duration such as 1h or 7d")
 	}
 	return at, nil
+}
+
+// ExactTime reads a time that is no duration: of RFC 3339, or as fields of forms send it, without a zone, in UTC.
+func ExactTime(value string) (at time.Time, ok bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if at, err := time.Parse(layout, value); err == nil {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 // filter decides about calls by the bytes of their JSON, so that only calls that may fit are decoded.

@@ -62,6 +62,9 @@ type Point struct {
 	P95   float64   `json:"p95_ms"`
 }
 
+// End returns the end of the step of a point.
+func (s *Stats) End(p Point) time.Time { return p.At.Add(time.Duration(s.Step * float64(time.Second))) }
+
 // Usage counts the calls of a tool, a user or an agent.
 type Usage struct {
 	Name     string  `json:"name"` // "" for an unknown tool, for callers without authentication, for no agent
@@ -86,17 +89,20 @@ type cachedStats struct {
 	stats    *Stats // nil until the first computation has ended
 	err      error
 	computed time.Time
+	took     time.Duration // of the last computation
 	used     time.Time
 	done     chan struct{} // closed at the end of the computation; nil if there is none
 }
 
-// maxAge returns the age after which statistics are computed again.
-func (q StatsQuery) maxAge() time.Duration {
-	return max(q.Range/720, 5*time.Second) // 5 s for an hour, 2 min for a day, 14 min for a week
-}
+// Statistics are computed again after statsAge, or if that takes long, after statsShare times as long. A request waits statsWait for it,
+// and gets those of an earlier request then.
+const (
+	statsAge   = 5 * time.Second
+	statsShare = 10
+	statsWait  = 2 * time.Second
+)
 
-// Stats returns the statistics of the calls. If those of an earlier request are too old, they are computed again in
-// the background; the first request waits for them.
+// Stats returns the statistics of the calls. The first request of a query waits for their computation, and others for statsWait.
 func (l *Log) Stats(ctx context.Context, q StatsQuery) (*Stats, error) {
 	c := &l.stats
 	c.mu.Lock()
@@ -109,17 +115,23 @@ func (l *Log) Stats(ctx context.Context, q StatsQuery) (*Stats, error) {
 	}
 	now := time.Now()
 	entry.used = now
-	if entry.done == nil && now.Sub(entry.computed) >= q.maxAge() {
+	if entry.done == nil && now.Sub(entry.computed) >= max(statsAge, statsShare*entry.took) {
 		entry.done = make(chan struct{})
 		go l.compute(q, entry) //nolint:gosec // goes on after the request, for the next one
 	}
 	stats, err, done := entry.stats, entry.err, entry.done
 	c.mu.Unlock()
-	if stats != nil || done == nil {
+	if done == nil {
 		return stats, err
+	}
+	var waited <-chan time.Time // never for the first request
+	if stats != nil {
+		waited = time.After(statsWait)
 	}
 	select {
 	case <-done:
+	case <-waited:
+		return stats, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -153,6 +165,7 @@ func (c *statsCache) has(entry *cachedStats, q StatsQuery) bool {
 // compute computes the statistics of an entry, unless others have replaced it.
 func (l *Log) compute(q StatsQuery, entry *cachedStats) {
 	l.stats.counting.Lock()
+	began := time.Now()
 	var stats *Stats
 	err := errTooMany
 	if l.stats.has(entry, q) {
@@ -163,7 +176,7 @@ func (l *Log) compute(q StatsQuery, entry *cachedStats) {
 	l.stats.counting.Unlock()
 	l.stats.mu.Lock()
 	defer l.stats.mu.Unlock()
-	entry.computed = time.Now()
+	entry.computed, entry.took = time.Now(), time.Since(began)
 	if err == nil || entry.stats == nil {
 		entry.stats = stats
 	}
