@@ -5,6 +5,7 @@
 //                                  title. With data-fixed, the text stays as it is.
 //   a[data-key="g c"]              the keys that open the link; input[data-key="/"] the key that focuses the input.
 //   .problem[data-field=ID]        the message of the field ID. The field is invalid while there is one.
+//   button[data-fill=ID]           fills data-text into the field ID, if that is empty.
 //   .js-only[hidden]               is shown.
 //
 // Lists that update themselves:
@@ -43,6 +44,15 @@
 			button.textContent = "Copied";
 			setTimeout(function () { button.textContent = before; }, 1500);
 		});
+	});
+	document.addEventListener("click", function (event) {
+		var button = event.target.closest("button[data-fill]"), field = button && document.getElementById(button.dataset.fill);
+		if (!field) { return; }
+		if (!field.value.trim()) {
+			field.value = button.dataset.text;
+			field.rows = Math.min(field.value.split("\n").length, 20);
+		}
+		field.focus();
 	});
 	function markFields() {
 		each(".problem[data-field]", document, function (problem) {

@@ -673,3 +673,69 @@ func BenchmarkMillion(b *testing.B) {
 		}
 	})
 }
+
+// TestStats_reports_what_to_mend counts wrong arguments and reasons by tool and week, and keeps its limits.
+func TestStats_reports_what_to_mend(t *testing.T) {
+	l := node("a", openFile(t), Options{})
+	for _, call := range []Call{
+		{Tool: "get", Toolset: "t", Outcome: "ok", Size: 4000},
+		{Tool: "get", Toolset: "t", Outcome: "invalid", Reason: "invalid arguments for get: /id: missing, and required; /stops/0/name: must be a string; /stops/17/name: must be a string"},
+		{Tool: "get", Toolset: "t", Outcome: "invalid", Reason: "invalid arguments for get: /id: must be a string; use another: one"},
+		{Tool: "get", Toolset: "t", Outcome: "invalid"}, // hidden by an inspector
+		{Tool: "get", Toolset: "t", Outcome: "refused", Reason: "no trip 17"},
+		{Tool: "get", Toolset: "t", Outcome: "refused", Reason: "no trip 4"},
+		{Tool: "put", Toolset: "t", Outcome: "ok"},
+		{Tool: "", Toolset: "t", Outcome: "unknown_tool"},
+	} {
+		l.record(call)
+	}
+	for i := range 2 * maxCauses {
+		l.record(Call{Tool: "many", Toolset: "t", Outcome: "refused", Reason: strings.Repeat("x", i+1)})
+	}
+	l.keeper.step()
+	stats, err := l.Stats(t.Context(), StatsQuery{Range: 28 * 24 * time.Hour, Report: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range stats.Report {
+		names = append(names, r.Name)
+	}
+	if got := strings.Join(names, " "); got != "many get put" {
+		t.Fatalf("got the tools %q, want those with the most failures first", got)
+	}
+	many, get := stats.Report[0], stats.Report[1]
+	if want := (Count{otherName, maxCauses}); many.Reasons[0] != want || len(many.Reasons) != maxListed {
+		t.Errorf("got %d reasons, the first is %+v; want %d, and %+v first", len(many.Reasons), many.Reasons[0], maxListed, want)
+	}
+	if got, want := fmt.Sprint(get.Arguments), "[{/id 2} {/stops/#/name 1}]"; got != want {
+		t.Errorf("got the wrong arguments %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(get.Reasons, get.Outcomes), "[{no trip # 2}] [{invalid 3} {refused 2}]"; got != want {
+		t.Errorf("got the reasons and outcomes %s, want %s", got, want)
+	}
+	if w := get.Weeks[0]; len(get.Weeks) != 4 || w.Calls != 6 || w.Failures != 5 || w.Invalid != 3 || get.Invalid() != 3 {
+		t.Errorf("got the weeks %+v", get.Weeks)
+	}
+	if get.Tokens() != 4000/6/4 || get.Weeks[1].Tokens() != 0 {
+		t.Errorf("got %d tokens, and %d in a week without calls", get.Tokens(), get.Weeks[1].Tokens())
+	}
+	if plain, err := l.Stats(t.Context(), StatsQuery{Range: 28 * 24 * time.Hour}); err != nil || plain.Report != nil {
+		t.Errorf("without Report: %+v, %v", plain.Report, err)
+	}
+}
+
+// TestStats_are_fresh wants a call that has just ended in the statistics of a few seconds later, also for a week.
+func TestStats_are_fresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := node("a", openFile(t), Options{})
+		for want := 1; want <= 3; want++ {
+			l.record(Call{Tool: "get", Outcome: "ok"})
+			stats, err := l.Stats(t.Context(), StatsQuery{Range: week})
+			if err != nil || stats.Total.Calls != want {
+				t.Errorf("got %d calls, %v; want %d", stats.Total.Calls, err, want)
+			}
+			time.Sleep(statsAge)
+		}
+	})
+}

@@ -36,22 +36,25 @@ type StatsQuery struct {
 	User  string // the only user, if Own is set
 	Own   bool
 	Range time.Duration // until now
+
+	Report bool // with Stats.Report
 }
 
 // Stats are the statistics of the calls of all nodes in a time range.
 type Stats struct {
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"`
-	Step     float64   `json:"step_seconds"` // of the points
-	Outcomes []string  `json:"outcomes"`     // most frequent first; Point.Calls has the same order
-	Points   []Point   `json:"points"`
-	Total    Usage     `json:"total"`
-	Tools    []Usage   `json:"tools"`   // those with the most calls first
-	Slowest  []Usage   `json:"slowest"` // tools with the highest P95 first
-	Failing  []Usage   `json:"failing"` // tools with the most failures first
-	Users    []Usage   `json:"users"`
-	Agents   []Usage   `json:"agents"`
-	Partial  bool      `json:"partial,omitzero"` // the oldest calls are missing, because counting took too long
+	From     time.Time    `json:"from"`
+	To       time.Time    `json:"to"`
+	Step     float64      `json:"step_seconds"` // of the points
+	Outcomes []string     `json:"outcomes"`     // most frequent first; Point.Calls has the same order
+	Points   []Point      `json:"points"`
+	Total    Usage        `json:"total"`
+	Tools    []Usage      `json:"tools"`   // those with the most calls first
+	Slowest  []Usage      `json:"slowest"` // tools with the highest P95 first
+	Failing  []Usage      `json:"failing"` // tools with the most failures first
+	Users    []Usage      `json:"users"`
+	Agents   []Usage      `json:"agents"`
+	Report   []ToolReport `json:"report,omitzero"`  // those with the most failures first
+	Partial  bool         `json:"partial,omitzero"` // the oldest calls are missing, because counting took too long
 }
 
 // Point has the calls that have ended in one step of time.
@@ -234,6 +237,8 @@ type counter struct {
 	tools  map[toolName]*tally
 	users  map[string]*tally
 	agents map[string]*tally
+
+	reports map[toolName]*toolTally // nil without StatsQuery.Report
 }
 
 type toolName struct{ toolset, tool string }
@@ -263,10 +268,14 @@ func newCounter(q StatsQuery, now time.Time) *counter {
 	}
 	to := now.Truncate(step).Add(step)
 	from := to.Add(-q.Range)
-	return &counter{
+	c := &counter{
 		query: q, from: from, to: to, step: step, points: make([]pointTally, (q.Range+step-1)/step),
 		tools: make(map[toolName]*tally), users: make(map[string]*tally), agents: make(map[string]*tally),
 	}
+	if q.Report {
+		c.reports = make(map[toolName]*toolTally)
+	}
+	return c
 }
 
 // add counts a call. It reads only what it needs from the JSON, which decoding would take three times as long.
@@ -289,6 +298,10 @@ func (c *counter) add(line []byte) (next bool) {
 			call.Tool = strictjson.Text(walk.Value)
 		case "outcome":
 			call.Outcome = strictjson.Text(walk.Value)
+		case "reason":
+			if c.reports != nil {
+				call.Reason = strictjson.Text(walk.Value)
+			}
 		case "size":
 			call.Size, _ = strconv.Atoi(string(walk.Value))
 		case "duration_ms":
@@ -309,6 +322,9 @@ func (c *counter) add(line []byte) (next bool) {
 	c.total.add(&counts)
 	tallyOf(c.tools, toolName{call.Toolset, call.Tool}, toolName{"", otherName}).add(&counts)
 	tallyOf(c.users, call.User, otherName).add(&counts)
+	if c.reports != nil {
+		c.report(&call, counts.failed)
+	}
 	if call.Agent != "" {
 		tallyOf(c.agents, call.Agent, otherName).add(&counts)
 	}
@@ -385,6 +401,9 @@ func (c *counter) stats() *Stats {
 	s.Slowest = top(byTool, func(u *Usage) float64 { return u.P95 })
 	s.Failing = top(byTool, func(u *Usage) float64 { return float64(u.Failures) })
 	s.Users, s.Agents = topOf(c.users), topOf(c.agents)
+	if c.reports != nil {
+		s.Report = c.toolReports()
+	}
 	return s
 }
 
