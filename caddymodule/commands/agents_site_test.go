@@ -139,6 +139,30 @@ func TestAgentsTop_counts_calls(t *testing.T) {
 	}
 }
 
+// TestAgentsReport_says_what_to_mend checks the report as a table and as JSON.
+func TestAgentsReport_says_what_to_mend(t *testing.T) {
+	s := newAgentsSite(t)
+	s.call("ada", "listTrips", `{}`)
+	s.call("ada", "listTrips", `{"limit":"\u001b[31m"}`)
+	table, notes := s.agents("report", "--json=false")
+	for _, want := range []string{"TOOL", "listTrips", "/limit"} {
+		if !strings.Contains(table, want) || strings.Contains(table, "\x1b[31m") {
+			t.Errorf("no %q in\n%s%s", want, table, notes)
+		}
+	}
+	encoded, _ := s.agents("report", "--range", "7d", "--tool", "listTrips")
+	var tool calllog.ToolReport
+	if err := json.Unmarshal([]byte(encoded), &tool); err != nil || tool.Calls != 2 || tool.Failures != 1 || len(tool.Weeks) != 1 {
+		t.Errorf("%v, %s", err, encoded)
+	}
+	if out, notes := s.agents("report", "--tool", "none"); out != "" || notes != "No call fits.\n" {
+		t.Errorf("a tool without calls: %q, %q", out, notes)
+	}
+	if _, notes, err := command("agents", "", "report", "--range", "2h", "--address", s.admin); err == nil || !strings.Contains(notes, "28d") {
+		t.Errorf("another range: %v, %q", err, notes)
+	}
+}
+
 // TestAgents_without_agents checks that lists are empty if the configuration has no agents.
 func TestAgents_without_agents(t *testing.T) {
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
