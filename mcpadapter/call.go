@@ -272,6 +272,7 @@ func (c *toolCall) context() (ctx context.Context, own http.Header) {
 
 // answer writes the result of a call.
 func (c *toolCall) answer(w *response, r callResult) *protocol.Fault {
+	w.call = r.ID
 	switch {
 	case r.InputRequired != nil:
 		w.inputRequired(r.InputRequired)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 type toolResult struct {
@@ -100,6 +102,32 @@ func TestContent_follows_the_media_type(t *testing.T) {
 				}
 				if (got.ResultType == "complete") != (v >= protocol.V20260728) {
 					t.Errorf("resultType %q", got.ResultType)
+				}
+			})
+		}
+	}
+}
+
+// TestAnswer_has_the_id_of_the_call wants the id beside the other members of _meta, and none of an earlier Fairway.
+func TestAnswer_has_the_id_of_the_call(t *testing.T) {
+	id := callid.New()
+	failed := answered(500, "text/plain", "x")
+	failed.Failure = &tools.Failure{Kind: tools.Failed, Status: 500, Message: "500"}
+	next := answered(200, "text/plain", "x")
+	next.Result.Next = "c"
+	for rule, outcome := range map[string]tools.Outcome{"ok": answered(200, "text/plain", "x"), "failed": failed, "part": next} {
+		for _, v := range revisions {
+			t.Run(rule+"/"+v.String(), func(t *testing.T) {
+				var got struct {
+					Meta map[string]json.RawMessage `json:"_meta"`
+				}
+				outcome.ID = id
+				call(v, returning(outcome)).result(t, "CallToolResult", &got)
+				if want := strconv.Quote(id.String()); string(got.Meta[metaCall]) != want {
+					t.Errorf("got the id %s in %s, want %s", got.Meta[metaCall], got.Meta, want)
+				}
+				if (got.Meta[metaServer] != nil) != v.Stateless() || (got.Meta[metaHTTP] != nil) != (rule == "failed") || (got.Meta[metaNext] != nil) != (rule == "part") {
+					t.Errorf("got the members %s", got.Meta)
 				}
 			})
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // A client is who sent a message, as far as the HTTP request or the connection says it.
@@ -372,11 +373,12 @@ type response struct {
 	complete  []byte // members of every result in 2026-07-28 (catalog.Catalog.Complete)
 	locale    string // language of the response; "" if the client has sent none
 	sessionID string // id of the session that initialize has started
+	call      callid.ID
 }
 
 // prepare sets what results of a request contain.
 func (w *response) prepare(s *scope, meta jsontext.Value) {
-	w.version, w.complete, w.locale = s.version, s.wholeCatalog().Complete, ""
+	w.version, w.complete, w.locale, w.call = s.version, s.wholeCatalog().Complete, "", callid.ID{}
 	if meta != nil {
 		w.locale = localeOf(s.server.library.Load(), meta)
 	}
@@ -400,11 +402,10 @@ func (w *response) result(resultType string, meta []byte) []byte {
 		meta = appendLocale(meta, w.locale)
 	}
 	if !w.version.Stateless() {
-		if len(meta) == 0 {
+		if len(meta) == 0 && w.call == (callid.ID{}) {
 			return dst
 		}
-		dst = append(append(dst, `"_meta":{`...), meta...)
-		return append(dst, "},"...)
+		return append(w.appendMeta(append(dst, `"_meta":{`...), meta), "},"...)
 	}
 	complete := w.complete
 	if resultType != "complete" {
@@ -412,11 +413,22 @@ func (w *response) result(resultType string, meta []byte) []byte {
 		complete = bytes.TrimPrefix(complete, []byte(completeHead))
 	}
 	dst = append(dst, complete...)
-	if len(meta) > 0 {
-		dst = append(append(dst[:len(dst)-1], ','), meta...) // insert before the brace that closes _meta
-		dst = append(dst, '}')
+	return append(w.appendMeta(dst[:len(dst)-1], meta), "},"...) // within the _meta of complete
+}
+
+// metaCall is the member of a result's _meta with the id of the call.
+const metaCall = "io.github.fairwayhq/call"
+
+// appendMeta appends members to those of a _meta: the id of the call, and meta.
+func (w *response) appendMeta(dst, meta []byte) []byte {
+	if w.call != (callid.ID{}) {
+		dst = append(append(strictjson.Comma(dst), `"`+metaCall+`":"`...), w.call[:]...)
+		dst = append(dst, '"')
 	}
-	return append(dst, ',')
+	if len(meta) > 0 {
+		dst = append(strictjson.Comma(dst), meta...)
+	}
+	return dst
 }
 
 // end ends the response after the members of the result.

@@ -32,7 +32,7 @@ func (c *toolCall) answerNative(w *response, r callResult) {
 func (r *callResult) nativeMeta(localized bool) []byte {
 	meta := r.contextMeta()
 	for walk := strictjson.Into(strictjson.MemberOf(r.Native, "_meta")); walk.Next(); {
-		if name := strictjson.Text(walk.Name); name == metaServer || localized && name == metaLocale || strings.HasPrefix(name, ocpMetaPrefix) {
+		if name := strictjson.Text(walk.Name); name == metaServer || name == metaCall || localized && name == metaLocale || strings.HasPrefix(name, ocpMetaPrefix) {
 			continue
 		}
 		meta = append(append(append(strictjson.Comma(meta), walk.Name...), ':'), walk.Value...)

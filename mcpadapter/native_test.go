@@ -20,7 +20,7 @@ func TestNativeResult(t *testing.T) {
 		{"type":"audio","data":"AAAA","mimeType":"audio/wav"},
 		{"type":"resource","resource":{"uri":"x://y","text":"t","mimeType":"text/plain","_meta":{}}},
 		{"type":"resource_link","uri":"x://z","name":"z","icons":[{"src":"https://example.com/i.png"}],"size":3}],
-		"structuredContent":[1],"isError":true,"_meta":{"com.example/a":1,"io.modelcontextprotocol/serverInfo":{}},"ttlMs":3}`
+		"structuredContent":[1],"isError":true,"_meta":{"com.example/a":1,"io.modelcontextprotocol/serverInfo":{},"io.github.fairwayhq/call":"x"},"ttlMs":3}`
 	for _, c := range []struct {
 		rule, result string
 		want         map[protocol.Revision]string // the result but for _meta
@@ -72,7 +72,7 @@ func TestNativeResult(t *testing.T) {
 				if !sameJSON(t, got, want) {
 					t.Errorf("got  %s\nwant %s", got, want)
 				}
-				if c.rule == "every-block" && (!strings.Contains(meta, `"com.example/a":1`) || strings.Contains(meta, `serverInfo":{}`)) {
+				if c.rule == "every-block" && (!strings.Contains(meta, `"com.example/a":1`) || strings.Contains(meta, `serverInfo":{}`) || strings.Contains(meta, `call":"x"`)) {
 					t.Errorf("_meta is %s", meta)
 				}
 			})

@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -138,7 +139,7 @@ func (c *call) respond(b []byte, outcome *tools.Outcome) idempotency.Response {
 	}
 	return idempotency.Response{
 		Status:    http.StatusOK,
-		Header:    resultHeader(outcome.Result),
+		Header:    resultHeader(outcome),
 		Body:      c.encoder.appendResponse(b, outcome),
 		Retryable: isRetryable(outcome),
 	}
@@ -146,16 +147,20 @@ func (c *call) respond(b []byte, outcome *tools.Outcome) idempotency.Response {
 
 // resultHeader returns the headers with those parts of a result that the schemas of the
 // standards do not allow in the body. It returns nil if there are none.
-func resultHeader(result *tools.Result) http.Header {
-	if result == nil {
-		return nil
-	}
+func resultHeader(outcome *tools.Outcome) http.Header {
 	var header http.Header
 	set := func(name, value string) {
 		if header == nil {
 			header = http.Header{}
 		}
 		header.Set(name, value)
+	}
+	if id := outcome.ID.String(); id != "" {
+		set(callid.Header, id)
+	}
+	result := outcome.Result
+	if result == nil {
+		return header
 	}
 	if result.Exposed != "" {
 		set(headerExposes, result.Exposed)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -21,6 +22,7 @@ import (
 // A Call is a tool together with arguments that are valid for the tool's schema.
 type Call struct {
 	Tool *Tool
+	ID   callid.ID // of the Prepared; zero if there is none
 
 	values []jsontext.Value    // of Tool.Plan.Arguments, by position; nil if absent
 	extra  []strictjson.Member // additional properties, if the body allows them

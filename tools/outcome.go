@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -108,6 +109,7 @@ type Outcome struct {
 	Result   *Result
 	Failure  *Failure
 	Duration time.Duration
+	ID       callid.ID // of the call, which its operator finds by it; zero if the Caller gives none
 }
 
 // Release releases the result. Its Result must not be used afterwards.
@@ -139,7 +141,7 @@ func Succeeded(name string) bool {
 // failure's kind.
 func (o *Outcome) Name() string {
 	switch {
-	case o.Failure == nil && o.Result != nil && o.Result.Pending != nil:
+	case o.Pending() != nil:
 		return OutcomePending
 	case o.Failure == nil:
 		return OutcomeOK
@@ -344,7 +346,8 @@ func PurposeOf(ctx context.Context) Purpose {
 
 // A Prepared is a tool call whose arguments have been read.
 type Prepared struct {
-	Tool      *Tool // nil if there is no such tool
+	ID        callid.ID // which clients get with the outcome
+	Tool      *Tool     // nil if there is no such tool
 	Name      string
 	Arguments []byte    // as Tool.Read returned them
 	Started   time.Time // for Outcome.Duration
@@ -359,7 +362,7 @@ type Prepared struct {
 
 // Prepare reads the arguments of a call.
 func Prepare(tools *Toolset, name string, arguments []byte) Prepared {
-	p := Prepared{Name: name, Arguments: arguments, Started: time.Now()}
+	p := Prepared{ID: callid.New(), Name: name, Arguments: arguments, Started: time.Now()}
 	tool, ok := tools.Tool(name)
 	if !ok {
 		p.err = tools.unknownTool(name)
@@ -372,7 +375,7 @@ func Prepare(tools *Toolset, name string, arguments []byte) Prepared {
 
 // Unprepared returns a call whose arguments could not be read, because of a failure of the gateway.
 func Unprepared(name string, arguments []byte, failure *Failure) Prepared {
-	return Prepared{Name: name, Arguments: arguments, Started: time.Now(), err: failure}
+	return Prepared{ID: callid.New(), Name: name, Arguments: arguments, Started: time.Now(), err: failure}
 }
 
 // Execute invokes the call and decides whether the response is a success.
@@ -380,6 +383,7 @@ func (p *Prepared) Execute(ctx context.Context, invoker Invoker) Outcome {
 	outcome := Outcome{Tool: p.Tool}
 	err := p.err
 	if err == nil {
+		p.call.ID = p.ID
 		outcome.Result, err = invoker.Invoke(ctx, p.call)
 	}
 	if err != nil {

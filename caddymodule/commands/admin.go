@@ -37,7 +37,8 @@ const (
 //	GET /agents/calls       calls while they end, one JSON object on a line. The response ends when the client
 //	                        disconnects or the configuration is replaced
 //	GET /agents/calls/find  a page of the calls that have ended, newest first: {"calls": […], "next": "…"}
-//	GET /agents/calls/stats statistics (calllog.Stats) of the last range=1h, 24h or 7d. Default: 1h
+//	GET /agents/calls/stats statistics (calllog.Stats) of the last range=1h, 24h, 7d or 28d; with report=true
+//	                        also for each tool why its calls failed. Default: 1h
 //
 // The first two have the parameters that calllog.ParseQuery reads.
 type adminCalls struct {
@@ -118,9 +119,9 @@ func (a *adminCalls) stats(w http.ResponseWriter, r *http.Request) error {
 	}
 	span, known := statsRanges[cmp.Or(r.URL.Query().Get("range"), "1h")]
 	if !known {
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("range must be 1h, 24h or 7d")}
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("range must be 1h, 24h, 7d or 28d")}
 	}
-	stats, err := a.calls.Stats(r.Context(), calllog.StatsQuery{Range: span})
+	stats, err := a.calls.Stats(r.Context(), calllog.StatsQuery{Range: span, Report: r.URL.Query().Get("report") == "true"})
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("reading the calls failed: %w", err)}
 	}
@@ -128,7 +129,7 @@ func (a *adminCalls) stats(w http.ResponseWriter, r *http.Request) error {
 }
 
 // statsRanges are the time ranges that statistics are computed for.
-var statsRanges = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
+var statsRanges = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "28d": 28 * 24 * time.Hour}
 
 // respond sends JSON.
 func respond(w http.ResponseWriter, content any) error {

@@ -103,6 +103,9 @@ func TestAgentsCalls_finds_calls(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &call); err != nil || call.User != "ada" {
 		t.Errorf("the first is %s, %v; want a call of ada", lines[0], err)
 	}
+	if one, _ := s.agents("calls", "--id", call.ID); strings.TrimSpace(one) != lines[0] {
+		t.Errorf("--id %s finds %s, want %s", call.ID, one, lines[0])
+	}
 	if out, notes := s.agents("calls", "--outcome", "api_error"); out != "" || notes != "No call fits.\n" {
 		t.Errorf("a filter that nothing fits: %q, %q", out, notes)
 	}
@@ -150,6 +153,30 @@ func TestAgentsTop_counts_calls(t *testing.T) {
 		t.Errorf("%v, %s", err, encoded)
 	}
 	if _, notes, err := command("agents", "", "top", "--range", "2h", "--address", s.admin); err == nil || !strings.Contains(notes, "24h") {
+		t.Errorf("another range: %v, %q", err, notes)
+	}
+}
+
+// TestAgentsReport_says_what_to_mend checks the report as a table and as JSON.
+func TestAgentsReport_says_what_to_mend(t *testing.T) {
+	s := newAgentsSite(t)
+	s.call("ada", "listTrips", `{}`)
+	s.call("ada", "listTrips", `{"limit":"\u001b[31m"}`)
+	table, notes := s.agents("report", "--json=false")
+	for _, want := range []string{"TOOL", "listTrips", "/limit"} {
+		if !strings.Contains(table, want) || strings.Contains(table, "\x1b[31m") {
+			t.Errorf("no %q in\n%s%s", want, table, notes)
+		}
+	}
+	encoded, _ := s.agents("report", "--range", "7d", "--tool", "listTrips")
+	var tool calllog.ToolReport
+	if err := json.Unmarshal([]byte(encoded), &tool); err != nil || tool.Calls != 2 || tool.Failures != 1 || len(tool.Weeks) != 1 {
+		t.Errorf("%v, %s", err, encoded)
+	}
+	if out, notes := s.agents("report", "--tool", "none"); out != "" || notes != "No call fits.\n" {
+		t.Errorf("a tool without calls: %q, %q", out, notes)
+	}
+	if _, notes, err := command("agents", "", "report", "--range", "2h", "--address", s.admin); err == nil || !strings.Contains(notes, "28d") {
 		t.Errorf("another range: %v, %q", err, notes)
 	}
 }

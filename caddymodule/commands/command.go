@@ -70,7 +70,7 @@ If Caddy restarts or loads another configuration, the command connects again.
 func filterFlags(cmd *cobra.Command) {
 	for _, field := range calllog.Fields {
 		equal := "begins with this"
-		if field == "outcome" || field == "protocol" {
+		if field == "id" || field == "outcome" || field == "protocol" {
 			equal = "is this"
 		}
 		cmd.Flags().String(field, "", "Only calls whose "+field+" "+equal)

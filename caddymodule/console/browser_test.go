@@ -153,7 +153,7 @@ func (b *browser) check(name string) {
 		b.run(
 			chromedp.EmulateViewport(view.width, view.height),
 			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: view.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}),
-			chromedp.Evaluate(`axe.run({resultTypes: ["violations"]}).then(r => r.violations.map(v => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html}))})))`, &found,
+			chromedp.Evaluate(`axe.run({resultTypes: ["violations"], rules: {"target-size": {enabled: true}}}).then(r => r.violations.map(v => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html}))})))`, &found,
 				func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 			chromedp.Evaluate(`(nav => Math.max(document.documentElement.scrollWidth - window.innerWidth, nav ? nav.scrollWidth - nav.clientWidth : 0))(document.querySelector("nav"))`, &overflow),
 		)
@@ -228,7 +228,7 @@ func TestConsole_in_a_browser(t *testing.T) {
 	b.run(b.as("eve"))
 	b.visit("/console/agents", "agents")
 	b.visit("/console/agents/desk", "agent")
-	b.run(chromedp.Navigate(s.URL+"/console/agents"), chromedp.Click(`//a[contains(., "Timeline")]`, chromedp.BySearch), chromedp.WaitVisible(".timeline", chromedp.ByQuery))
+	b.run(chromedp.Navigate(s.URL+"/console/agents"), chromedp.Click(`//td[@class="title"]/a`, chromedp.BySearch), chromedp.WaitVisible(".timeline", chromedp.ByQuery))
 	b.check("engagement")
 	b.visit("/console/calls", "calls")
 	r := s.CallRequest("listTrips", `{}`)

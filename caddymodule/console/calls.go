@@ -61,11 +61,19 @@ func (c *Handler) serveCalls(q *request) (*page, error) {
 		return c.serveCall(q, q.rest[1])
 	}
 	parameters := q.URL.Query()
+	for name, field := range map[string]string{"since": "from", "until": "to"} { // of the form, which has another field for since
+		if value := parameters.Get(field); value != "" {
+			parameters.Set(name, value)
+		}
+	}
 	query, err := calllog.ParseQuery(parameters, time.Now())
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, "Invalid parameter", err.Error() + "."}
 	}
 	c.limit(q, &query)
+	if format := parameters.Get("export"); format != "" {
+		return c.exportCalls(q, query, format)
+	}
 	log := c.site.calls.Log
 	m := &callsModel{Filter: filterOf(parameters), Off: log.Options().Off, First: query.Cursor == ""}
 	if m.First && query.To.IsZero() && query.Text == "" && query.Match["outcome"] == "" {
@@ -188,7 +196,7 @@ func (c *Handler) neighbors(q *request, call *calllog.Call, query calllog.Query)
 	if err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(found.Calls, func(other calllog.Call) bool { return other.ID() == call.ID() })
+	others := slices.DeleteFunc(found.Calls, func(other calllog.Call) bool { return other.ID == call.ID })
 	others = others[:min(len(others), shownNeighbors)]
 	for i := range others {
 		q.viewer.reduce(&others[i])
@@ -228,13 +236,27 @@ func (m *callsModel) With(name, value string) template.URL {
 	return template.URL(query.Encode()) //nolint:gosec // each value is escaped
 }
 
+// MaxExported returns how many calls an export has at most.
+func (*callsModel) MaxExported() int { return maxExported }
+
+// Exact returns the time of a parameter for a field of the form, "" if there is none or if it is a duration.
+func (m *callsModel) Exact(name string) string {
+	at, ok := calllog.ExactTime(m.Filter[name])
+	if !ok {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02T15:04:05")
+}
+
 // Hidden returns the parameters of the filter that the form has no field for.
 func (m *callsModel) Hidden() (names []string) {
 	for name := range m.Filter {
 		switch name {
 		case "text", "tool", "user", "agent", "trace", "since", "would":
 		default:
-			names = append(names, name)
+			if name != "until" || m.Exact(name) == "" {
+				names = append(names, name)
+			}
 		}
 	}
 	slices.Sort(names)

@@ -27,13 +27,14 @@ const (
 // input is a field of the form for an argument.
 type input struct {
 	argument
-	ID      string
-	Field   string // name of the field
-	Kind    string
-	Options []option // of a select
-	Value   string   // as the user wrote it
-	Hint    string
-	Problem string // why the value does not fit
+	ID       string
+	Field    string // name of the field
+	Kind     string
+	Options  []option // of a select
+	Value    string   // as the user wrote it
+	Hint     string
+	Skeleton string // JSON that people fill in, "" if there is none
+	Problem  string // why the value does not fit
 }
 
 // option is a value that an input offers.
@@ -70,6 +71,9 @@ func inputs(arguments []argument, form url.Values) []input {
 			in.Kind = inputJSON
 		case longTexts(a.schema):
 			in.Kind = inputArea
+		}
+		if in.Kind == inputJSON {
+			in.Skeleton = skeleton(&in.argument)
 		}
 		in.Hint = inputHint(&in)
 		all[i] = in

@@ -2,9 +2,14 @@ package console
 
 import (
 	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // TestForm checks what the text of a field becomes.
@@ -50,5 +55,42 @@ func TestForm_problems(t *testing.T) {
 		if fields[i].Problem != want {
 			t.Errorf("%s: %q, want %q", fields[i].Name, fields[i].Problem, want)
 		}
+	}
+}
+
+// TestSkeleton checks what people fill in for a JSON argument.
+func TestSkeleton(t *testing.T) {
+	const document = `{"type":"object","properties":{},"$defs":{
+		"Node":{"type":"object","required":["next"],"properties":{"next":{"$ref":"#/$defs/Node"}}},
+		"Base":{"required":["id"],"properties":{"id":{"type":"integer"}}}}}`
+	for rule, c := range map[string]struct{ schema, want string }{
+		"required only":       {`{"type":"object","required":["street"],"properties":{"street":{"type":"string"},"zip":{"type":"string"}}}`, `{"street":""}`},
+		"none is required":    {`{"type":"object","properties":{"on":{"type":"boolean"},"n":{"type":"number"}}}`, `{"on":false,"n":0}`},
+		"examples, enums":     {`{"type":"object","properties":{"a":{"examples":[7]},"b":{"enum":["x","y"]},"c":{"default":[1]},"d":{"const":null}}}`, `{"a":7,"b":"x","c":[1],"d":null}`},
+		"lists":               {`{"type":"array","items":{"type":"object","properties":{"tags":{"type":"array"}}}}`, `[{"tags":[]}]`},
+		"alternatives":        {`{"anyOf":[{"type":"object","properties":{"a":{"type":["string","null"]}}},{"type":"integer"}]}`, `{"a":""}`},
+		"parts":               {`{"allOf":[{"$ref":"#/$defs/Base"},{"properties":{"id":{"type":"string"},"more":{"type":"string"}}}]}`, `{"id":0}`},
+		"endless":             {`{"$ref":"#/$defs/Node"}`, `{"next":{"next":{"next":{"next":{"next":{}}}}}}`},
+		"an unknown $ref":     {`{"$ref":"#/$defs/None"}`, ``},
+		"nothing is known":    {`{}`, `{}`},
+		"the schema is false": {`false`, ``},
+	} {
+		a := argument{Name: "a"}
+		if c.schema != "false" {
+			a.root, a.schema = schema.Open(jsontext.Value(document), jsontext.Value(c.schema))
+		}
+		got := jsontext.Value(skeleton(&a))
+		if len(got) > 0 && got.Compact() != nil || string(got) != c.want {
+			t.Errorf("%s: got %s, want %s", rule, got, c.want)
+		}
+	}
+	wide := `{"type":"object","properties":{`
+	for i := range 2000 {
+		wide += strconv.Quote("property"+strconv.Itoa(i)) + `:{"type":"string"},`
+	}
+	a := argument{}
+	a.root, a.schema = schema.Open(nil, jsontext.Value(wide+`"last":{}}}`))
+	if got := skeleton(&a); len(got) > 2*maxSkeleton || !strings.HasSuffix(got, "}") {
+		t.Errorf("got %d bytes, want about %d", len(got), maxSkeleton)
 	}
 }

@@ -36,6 +36,8 @@ type page struct {
 	model    any
 	status   int    // 200 if 0
 	redirect string // path to continue at, in place of a page; "" if there is none
+
+	file func(http.ResponseWriter) // responds with a file, in place of a page; nil if there is none
 }
 
 // failure is the response to a request that has no page.
@@ -91,6 +93,7 @@ var functions = template.FuncMap{
 	"thou64":    func(n int64) string { return thousands(int(n)) },
 	"markdown":  renderMarkdown,
 	"breakable": breakable,
+	"middle":    middle,
 	"ago":       ago,
 	"pair":      func(a, b any) []any { return []any{a, b} },
 	"sorted":    (*toolsModel).sortLink,
@@ -125,6 +128,8 @@ func (w *pageWriter) write(p *page) {
 		status = http.StatusOK
 	}
 	switch {
+	case p.file != nil:
+		p.file(w.ResponseWriter)
 	case w.in.api:
 		body, err := json.Marshal(p.model, json.Deterministic(true))
 		if err != nil {
@@ -289,6 +294,22 @@ func since(d time.Duration) string {
 func ago(at time.Time) template.HTML {
 	stamp := at.UTC().Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `">` + since(time.Since(at)) + "</time>") //nolint:gosec // has no texts of others
+}
+
+// Long names are cut in the middle where there is no room for them, because they differ at their ends.
+const (
+	longName = 28 // characters
+	nameTail = 12 // characters that are never cut
+)
+
+// middle returns a name in two parts, of which the first is cut if there is no room for the name.
+func middle(name string) template.HTML {
+	runes := []rune(name)
+	if len(runes) < longName {
+		return breakable(name)
+	}
+	head, tail := string(runes[:len(runes)-nameTail]), string(runes[len(runes)-nameTail:])
+	return `<span class="middle"><span>` + breakable(head) + `</span><span>` + breakable(tail) + `</span></span>`
 }
 
 // breakable returns a name that browsers break into lines only after its separators.

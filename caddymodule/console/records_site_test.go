@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // consoleAgent is a document with a restriction of each kind, and texts that are HTML.
@@ -229,7 +230,7 @@ func TestConsole_calls(t *testing.T) {
 			if c.Tool == "getTrip" && (c.Outcome != "ok" || c.Status != 200 || c.Protocol != "mcp" || c.Trace != "0af7651916cd43dd8448eb211c80319c" || c.Arguments["id"] != c.User+"-7") {
 				t.Errorf("got %+v", c)
 			}
-			if c.Tool == "createTrip" && c.Outcome != "restricted" {
+			if c.Tool == "createTrip" && c.Outcome != "pending" {
 				t.Errorf("got %+v", c)
 			}
 		}
@@ -244,7 +245,7 @@ func TestConsole_calls(t *testing.T) {
 		{"eve", "", 4},
 		{"eve", "?user=ada", 2},
 		{"eve", "?tool=getTrip", 2},
-		{"eve", "?outcome=restricted&user=bob", 1},
+		{"eve", "?outcome=pending&user=bob", 1},
 		{"eve", "?protocol=otc", 0},
 		{"ada", "?user=bob", 0},
 		{"eve", "?limit=1", 1},
@@ -287,9 +288,8 @@ func TestConsole_call(t *testing.T) {
 	r.Header.Set("X-Test-User", "ada")
 	s.Do(r)
 	type call struct {
-		Node, Tool, Outcome, Reason, Request, Engagement, Result string
-		Number                                                   int
-		Arguments                                                map[string]any
+		ID, Tool, Outcome, Reason, Request, Engagement, Result string
+		Arguments                                              map[string]any
 	}
 	type shown struct {
 		Call    call
@@ -310,7 +310,7 @@ func TestConsole_call(t *testing.T) {
 		t.Errorf("the call that was made: %+v", made)
 	}
 	for _, c := range list.Calls {
-		path := fmt.Sprintf("/calls/%s.%d", c.Node, c.Number)
+		path := "/calls/" + c.ID
 		if a := s.Request("GET", "/console/api"+path, "", "X-Test-User", "bob"); a.Status != http.StatusNotFound {
 			t.Errorf("bob gets %s with status %d", path, a.Status)
 		}
@@ -325,10 +325,18 @@ func TestConsole_call(t *testing.T) {
 			}
 		}
 	}
-	if got := sitetest.ConsoleJSON[shown](s, "ada", fmt.Sprintf("/console/api/calls/%s.%d", invalid.Node, invalid.Number)); len(got.Earlier) != 1 || got.Earlier[0].Outcome != "ok" {
+	if got := sitetest.ConsoleJSON[shown](s, "ada", "/console/api/calls/"+invalid.ID); len(got.Earlier) != 1 || got.Earlier[0].Outcome != "ok" {
 		t.Errorf("earlier calls: %+v", got.Earlier)
 	}
-	for _, id := range []string{"x", "x.1", made.Node + ".99", strings.Repeat("x", 3000) + ".1"} {
+	for _, query := range []string{"text=" + made.ID, "id=" + made.ID} {
+		if found := sitetest.ConsoleJSON[struct{ Calls []call }](s, "ada", "/console/api/calls?"+query); len(found.Calls) != 1 || found.Calls[0].ID != made.ID {
+			t.Errorf("%s finds %+v, want the call", query, found.Calls)
+		}
+	}
+	if found := sitetest.ConsoleJSON[struct{ Calls []call }](s, "ada", "/console/api/calls?text="+made.ID[:5]); len(found.Calls) != 0 {
+		t.Errorf("a part of an id finds %+v, want nothing: it is in many ids", found.Calls)
+	}
+	for _, id := range []string{"x", "x.1", callid.New().String(), strings.Repeat("x", 3000) + ".1"} {
 		if a := s.Request("GET", "/console/calls/"+id, "", "X-Test-User", "eve"); a.Status != http.StatusNotFound {
 			t.Errorf("%.10s: status %d, want 404", id, a.Status)
 		}

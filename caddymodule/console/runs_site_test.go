@@ -60,6 +60,9 @@ func TestConsole_shows_a_run_as_a_trace(t *testing.T) {
 		t.Fatalf("state %+v", v)
 	}
 	id := strings.TrimPrefix(location, "/engagements/")
+	if page := s.Site.View("ada", "/console/agents").Body; !strings.Contains(page, `">Where is trip 7? &lt;img`) {
+		t.Errorf("the list of Engagements does not link the title: %s", page)
+	}
 	got := sitetest.ConsoleJSON[traced](s.Site, "ada", "/console/api/engagements/"+id)
 	turns := got.Trace.Turns
 	if got.Status != "complete" || len(turns) != 3 {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -227,17 +226,14 @@ func TestConsole_shows_hostile_calls_in_a_browser(t *testing.T) {
 	b.run(chromedp.EmulateViewport(1440, 900), chromedp.Click(`//td[@class="reason"]/a[contains(., "answered 403")]`, chromedp.BySearch), chromedp.WaitVisible("#why", chromedp.ByQuery))
 	b.check("hostile-call")
 	list := sitetest.ConsoleJSON[struct {
-		Calls []struct {
-			Number int64
-			Node   string
-		}
+		Calls []struct{ ID string }
 	}](s, "eve", "/console/api/calls")
 	if len(list.Calls) != 3 {
 		t.Errorf("%d calls, want 3", len(list.Calls))
 	}
 	paths := []string{"/console", "/console/calls"}
 	for _, call := range list.Calls {
-		paths = append(paths, "/console/calls/"+call.Node+"."+strconv.FormatInt(call.Number, 10))
+		paths = append(paths, "/console/calls/"+call.ID)
 	}
 	for _, path := range paths {
 		checkHTML(t, path, s.Request("GET", path, "", "X-Test-User", "eve").Body)

@@ -264,6 +264,7 @@ type argument struct {
 	Example     jsontext.Value `json:"example,omitzero"`
 	AskUser     bool           `json:"ask_user,omitzero"` // a model must not make up the value
 
+	root   *schema.Root // of schema
 	schema *schema.Tree
 	types  []string // that its values can have, without null; none if they are not known
 	items  []string // of the items of a list
@@ -302,7 +303,7 @@ func describeArgument(a *tools.Argument, t *tools.Tool) argument {
 	if a.Schema.Kind() != '{' {
 		return m
 	}
-	_, m.schema = schema.Open(t.Definition.InputSchema, a.Schema)
+	m.root, m.schema = schema.Open(t.Definition.InputSchema, a.Schema)
 	if items := m.schema.Part("items"); items != nil {
 		_, items = schema.Open(t.Definition.InputSchema, items.Text)
 		m.items = typesOf(items)

@@ -22,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // agentSchema is the JSON Schema of the arguments of a hosted agent as a tool.
@@ -176,7 +177,7 @@ func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capa
 		return do()
 	}
 	call := keptcall.Call{
-		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: guard.ProtocolHosted, Tool: c.Reference.String(),
+		ID: callid.New().String(), Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: guard.ProtocolHosted, Tool: c.Reference.String(),
 		User: i.User.ID, Agent: i.Agent.Name, Engagement: i.Engagement,
 	}
 	if i.Waited != nil && i.Waited.Kind == run.WaitTask { // an earlier attempt has started the called agent

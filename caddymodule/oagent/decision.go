@@ -23,6 +23,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -139,6 +140,7 @@ func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took 
 		}
 	}
 	add("decision", kind)
+	add("call_id", d.request.id.String())
 	add("agent", name)
 	add("engagement", d.engagementKey())
 	add("engagement_id", text.Cut(d.caller.binding.Engagement, maxLoggedID))
@@ -246,12 +248,15 @@ func (d *decision) setAccessLog(e outcome) {
 	}
 	fields.Set(zap.String("protocol", d.request.protocol()))
 	fields.Set(zap.String("outcome", e.ofPlain()))
+	fields.Set(zap.String("call", d.request.id.String()))
 }
 
 // ofPlain returns the outcome of a plain request. It uses the same names as the outcomes of
 // tool calls.
 func (e outcome) ofPlain() string {
 	switch {
+	case e.refusal != nil && e.refusal.Kind == engagement.KindReviewPending:
+		return tools.OutcomePending
 	case e.refusal != nil:
 		return string(tools.Restricted)
 	case e.failed != "":

@@ -24,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -88,11 +89,15 @@ type request struct {
 	rec     *route.Recorder // of the tool call; nil if there is none
 	hosted  *HostedCall     // the tool call if an agent of this handler makes it on this server; nil otherwise
 	began   time.Time
+	id      callid.ID // that of call, or of a plain request its own
 }
 
 func newRequest(o *Handler, w http.ResponseWriter, r *http.Request) request {
 	q := request{handler: o, w: w, r: r, call: tools.CallFromContext(r.Context()), rec: recorderOf(w), began: time.Now()}
 	q.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if q.id = callid.New(); q.call != nil {
+		q.id = q.call.ID
+	}
 	if o.Host != nil {
 		q.hosted = hostedCallOf(r.Context(), o)
 	}

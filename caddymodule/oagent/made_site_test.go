@@ -68,6 +68,9 @@ func TestOAgentMade_a_call_is_not_offered_again_when_the_store_fails_after_it(t 
 		if want := [...]any{"store", true, 0, "", http.StatusInternalServerError}; got != want {
 			t.Errorf("got %v, want %v", got, want)
 		}
+		if call := a.Header.Get("Fairway-Call"); call == "" || !strings.HasSuffix(p.Detail, "the operator finds this call as "+call) {
+			t.Errorf("the message does not end with the id %q of the header: %s", call, p.Detail)
+		}
 	})
 	t.Run("MCP", func(t *testing.T) {
 		s := s.With(t)
@@ -75,19 +78,26 @@ func TestOAgentMade_a_call_is_not_offered_again_when_the_store_fails_after_it(t 
 		var message struct {
 			Result struct {
 				IsError bool
-				Meta    map[string]struct {
-					Status       int
-					Retryable    *bool
-					RetryAfterMS *int64 `json:"retryAfterMs"`
+				Meta    struct {
+					HTTP struct {
+						Status       int
+						Retryable    *bool
+						RetryAfterMS *int64 `json:"retryAfterMs"`
+					} `json:"io.github.fairwayhq/http"`
+					Call string `json:"io.github.fairwayhq/call"`
 				} `json:"_meta"`
+				Content []struct{ Text string }
 			}
 		}
 		if err := json.Unmarshal([]byte(a.Body), &message); err != nil {
 			t.Fatalf("%v: %s", err, a.Body)
 		}
-		meta := message.Result.Meta["io.github.fairwayhq/http"]
+		meta := message.Result.Meta.HTTP
 		if !message.Result.IsError || meta.Status != 500 {
 			t.Errorf("got the status %d, want an error with 500: %.600s", meta.Status, a.Body)
+		}
+		if call := message.Result.Meta.Call; call == "" || !strings.HasSuffix(message.Result.Content[0].Text, "the operator finds this call as "+call) {
+			t.Errorf("the message does not end with the id %q of the call: %.600s", call, a.Body)
 		}
 		if meta.Retryable == nil || *meta.Retryable || meta.RetryAfterMS != nil {
 			t.Errorf("got %+v, want a failure that must not be repeated: %.600s", meta, a.Body)

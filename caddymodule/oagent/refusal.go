@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // Kinds of refusals that the handler adds to those of package oagent. They are for requests
@@ -115,6 +116,9 @@ func (d *decision) answer(r *refusalError) error {
 	} else {
 		d.adviseRenewal(r)
 	}
+	if r.status >= http.StatusInternalServerError {
+		r.Message += callid.ForOperator(q.id)
+	}
 	d.recordRefusal(r)
 	d.setPlaceholders(string(r.Kind))
 	d.log(outcome{refusal: r, status: r.status})
@@ -149,6 +153,7 @@ const docsURL = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
 // writeRefusal responds with a problem document (RFC 9457) that must not be cached.
 func (d *decision) writeRefusal(w http.ResponseWriter, r *refusalError) {
+	w.Header().Set(callid.Header, d.request.id.String())
 	p := respond.NewProblem(docsURL+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
 		p.AddString("review", r.Review)

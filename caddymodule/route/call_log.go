@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // callEntryKey is the context key of the entry that the log of calls gets.
@@ -42,7 +43,7 @@ func (noCalls) Active() keptcall.Recorder { return nil }
 func (r callRun) logged(ctx context.Context, recorder keptcall.Recorder) tools.Outcome {
 	c := r.caller
 	t, _ := r.set.Tool(r.call.Name)
-	call := c.loggedCall(c.toolset, t, "")
+	call := c.loggedCall(r.call.ID, c.toolset, t, "")
 	logged := r.call.Arguments
 	if c.inspectors != nil {
 		logged = shownArguments(ctx, logged)
@@ -71,10 +72,10 @@ func recordOutcome(recorder keptcall.Recorder, call *keptcall.Call, outcome *too
 }
 
 // loggedCall returns the fields that the log of calls has for every call.
-func (c *Caller) loggedCall(toolset string, t *tools.Tool, outcome string) *keptcall.Call {
+func (c *Caller) loggedCall(id callid.ID, toolset string, t *tools.Tool, outcome string) *keptcall.Call {
 	user := UserOf(c.client.Request)
 	call := &keptcall.Call{
-		Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,
+		ID: id.String(), Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,
 		User: user.ID, Groups: user.Groups, Agent: c.Agent, Trace: traceID(c.client.Request),
 	}
 	if t != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -169,19 +170,32 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 	} else {
 		outcome = run.logged(ctx, recorder)
 	}
+	outcome.ID = p.ID
 	if outcome.AwaitsAccount(ctx) {
 		return outcome
 	}
+	addID(&outcome)
 	c.part.metrics.Observe(nameOf(outcome.Tool), outcome.Name(), outcome.Duration)
 	if callers := c.part.callers; callers != nil {
 		observeCaller(callers, c, &outcome)
 	}
-	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
+	c.calls.record(p.ID, c.toolset, outcome.Tool, outcome.Name())
 	tellListener(c.client.Request, outcome.Name(), &outcome)
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(p.Name, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
+}
+
+// addID adds the id of a call to the message of a failure that only the operator can explain.
+func addID(outcome *tools.Outcome) {
+	if outcome.Failure == nil {
+		return
+	}
+	switch outcome.Failure.Kind {
+	case tools.Internal, tools.Failed, tools.Unreachable, tools.Unanswered, tools.Unreadable:
+		outcome.Failure.Message += callid.ForOperator(outcome.ID)
+	}
 }
 
 // observeCaller counts a call by who made it.
@@ -238,9 +252,10 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 		reason = "" // the inspectors have not seen the arguments, which it can quote
 	}
 	part.metrics.Count(nameOf(tool), outcome)
-	c.calls.record(toolset, tool, outcome)
+	id := callid.New()
+	c.calls.record(id, toolset, tool, outcome)
 	if recorder := c.endpoint.calls.Active(); recorder != nil {
-		call := c.loggedCall(toolset, tool, outcome)
+		call := c.loggedCall(id, toolset, tool, outcome)
 		call.Reason = reason
 		if c.Conceal != nil {
 			call.Reason = c.Conceal(reason)
@@ -312,6 +327,7 @@ func outcomeFields(tool, toolset, protocol string, outcome *tools.Outcome) []zap
 		zap.String("toolset", toolset),
 		zap.String("protocol", protocol),
 		zap.String("outcome", outcome.Name()),
+		zap.String("call", outcome.ID.String()),
 		zap.Duration("duration", outcome.Duration),
 	}
 	if outcome.Result != nil {
@@ -391,7 +407,7 @@ func (c *RequestCalls) Begin(fields *caddyhttp.ExtraLogFields, toolset, protocol
 
 // record adds a call of a tool of the toolset. Tool is nil if the client named a tool that does not
 // exist.
-func (c *RequestCalls) record(toolset string, tool *tools.Tool, outcome string) {
+func (c *RequestCalls) record(id callid.ID, toolset string, tool *tools.Tool, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if toolset != c.toolset {
@@ -414,6 +430,7 @@ func (c *RequestCalls) record(toolset string, tool *tools.Tool, outcome string) 
 	if c.count > 1 && c.count <= maxLoggedCalls {
 		c.logged = append(c.logged, c.tool+" "+outcome)
 	}
+	c.fields.Set(zap.String("call", id.String()))
 	if tool != nil || c.count > 1 { // in a batch, overwrite the tool of the previous call
 		c.fields.Set(zap.String("tool", c.tool))
 	}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 const outcomeHandlers = `
@@ -51,12 +53,17 @@ func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
 			return sitetest.MetricsOf(s).Counter(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="` + protocol + `",tool="getTrip",toolset="outcomes"}`)
 		}
 		ofMCP, ofOTC := counter("mcp"), counter("otc")
-		if status := s.Do(s.CallRequest("getTrip", test[0])).Status; status != http.StatusOK {
-			t.Errorf("mcp %s: status %d", test[0], status)
+		byMCP := s.Call("getTrip", test[0])
+		ids := map[string]string{"mcp": byMCP.Meta.Call, "otc": s.OTCCall("getTrip", test[0]).Header.Get("Fairway-Call")}
+		isOperators := slices.Contains([]string{"api_error", "unreachable"}, test[1])
+		if tells := strings.HasSuffix(byMCP.Content[0].Text, "the operator finds this call as "+byMCP.Meta.Call); tells != isOperators {
+			t.Errorf("%s: the message %q ends with the id: %t, want %t", test[1], byMCP.Content[0].Text, tells, isOperators)
 		}
-		s.OTCCall("getTrip", test[0])
 		for path, protocol := range map[string]string{"/mcp": "mcp", "/otc/call": "otc"} {
 			entry := s.AccessLogEntry(path, i+1)
+			if _, ok := callid.Time(ids[protocol]); !ok || entry["call"] != ids[protocol] {
+				t.Errorf("%s %s: the client got the id %q, the access log has %v", path, test[0], ids[protocol], entry["call"])
+			}
 			got := [...]any{entry["outcome"], entry["result"], entry["tool"], entry["protocol"]}
 			if want := [...]any{test[1], test[1], "getTrip", protocol}; got != want {
 				t.Errorf("%s %s: outcome, placeholder, tool, protocol: got %v, want %v", path, test[0], got, want)

@@ -58,7 +58,8 @@ func findTracing(routes caddyhttp.RouteList) caddyhttp.MiddlewareHandler {
 // traced is execute within the span of the call. It starts the span, unless the adapter for MCP has
 // already started it.
 func (r callRun) traced(ctx context.Context) tools.Outcome {
-	if calltrace.FromContext(ctx) != nil {
+	if span := calltrace.FromContext(ctx); span != nil {
+		span.Identify(r.call.ID.String())
 		return r.execute(ctx) // the adapter ends the span
 	}
 	called := ""
@@ -67,6 +68,7 @@ func (r callRun) traced(ctx context.Context) tools.Outcome {
 	}
 	ctx, span := calltrace.Begin(ctx, called)
 	defer span.End()
+	span.Identify(r.call.ID.String())
 	outcome := r.execute(ctx)
 	span.Ended(called, outcome.Name())
 	return outcome

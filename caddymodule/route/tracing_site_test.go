@@ -77,7 +77,8 @@ func TestTracing_one_tree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTracedSite(t)
-			if got := s.callTraced("getTrip", `{"id":"secret-7"}`, c.header, c.meta); got.IsError {
+			got := s.callTraced("getTrip", `{"id":"secret-7"}`, c.header, c.meta)
+			if got.IsError {
 				t.Fatalf("the call failed: %s", got.Text())
 			}
 			client, call, request := s.spans.Span("POST /mcp"), s.spans.Span("tools/call getTrip"), s.spans.Span("GET /trips/{id}")
@@ -101,6 +102,7 @@ func TestTracing_one_tree(t *testing.T) {
 			}
 			call.Has(t, map[string]string{
 				"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "getTrip", "mcp.protocol.version": "2025-06-18", "error.type": "",
+				"fairway.call.id": got.Meta.Call,
 			})
 			request.Has(t, map[string]string{"http.request.method": "GET", "url.template": "/trips/{id}", "http.response.status_code": "200", "error.type": ""})
 			if e := call.Event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {

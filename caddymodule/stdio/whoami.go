@@ -42,7 +42,7 @@ store (store). Exports and erases what is stored about a user (user). Explains a
 access token (whoami).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(commands.CallsCommand(), commands.TailCommand(), commands.TopCommand(), commands.ReadyCommand(), commands.RunsCommand(),
+			cmd.AddCommand(commands.CallsCommand(), commands.TailCommand(), commands.TopCommand(), commands.ReportCommand(), commands.ReadyCommand(), commands.RunsCommand(),
 				commands.UsageCommand(), commands.ReviewsCommand(), commands.AuditCommand(), commands.StoreCommand(), commands.UserCommand(), whoamiCommand())
 			commands.RequireSubcommand(cmd)
 		},

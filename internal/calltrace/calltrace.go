@@ -36,6 +36,7 @@ const (
 	keySession       = attribute.Key("mcp.session.id")
 	keyVersion       = attribute.Key("mcp.protocol.version")
 	keyRequestID     = attribute.Key("jsonrpc.request.id")
+	keyCall          = attribute.Key("fairway.call.id")
 	keyCode          = attribute.Key("rpc.response.status_code")
 	keyError         = attribute.Key("error.type")
 	keyRequestMethod = attribute.Key("http.request.method")
@@ -184,6 +185,9 @@ func (c *Call) name() string {
 	}
 	return operation + " " + c.tool
 }
+
+// Identify records the id of the call, by which the log of calls has it.
+func (c *Call) Identify(id string) { c.span.SetAttributes(keyCall.String(id)) }
 
 // Ended records the outcome of the call. Tool is the name of the tool that was called, "" if it does not
 // exist. A later outcome replaces an earlier one.

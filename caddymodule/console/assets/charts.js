@@ -1,7 +1,7 @@
 // Draws the charts of the overview from the table of their numbers, which is the text form of the charts:
 //
 //   [data-chart=ID]   a chart of the table ID. Its first column has times. The chart has the other columns but the last two,
-//                     stacked, if it has data-stacked; or else its last two columns.
+//                     stacked, if it has data-stacked; or else its last two columns. A click opens the link of the row of its time.
 (function () {
 	"use strict";
 	var colors = { ok: "#2e9e5b", replayed: "#7fbf9a", refused: "#d9822b", rate_limited: "#c9a227", restricted: "#8e5bd0", invalid: "#3f88c5", unauthorized: "#5c6bc0" };
@@ -38,10 +38,14 @@
 		// The highest of the stack is drawn first, so that those below it cover it.
 		if (stacked) { series.reverse(); values.reverse(); }
 		place.textContent = "";
-		new window.uPlot({
+		var chart = new window.uPlot({
 			width: place.clientWidth, height: 200, series: [{}].concat(series), axes: [axis, Object.assign({ size: 60 }, axis)],
 			legend: { live: false }, cursor: { drag: { x: false, y: false } }, scales: { y: { range: function (u, low, high) { return [0, high > 0 ? high * 1.05 : 1]; } } }
 		}, [all.columns[0]].concat(values), place);
+		chart.over.addEventListener("click", function () {
+			var row = table.tBodies[0].rows[chart.cursor.idx], link = row && row.querySelector("a");
+			if (link) { link.click(); }
+		});
 	}
 	function drawAll() {
 		document.querySelectorAll("[data-chart]").forEach(function (place) { place.hidden = false; draw(place); });

@@ -5,6 +5,7 @@
 //                                  title. With data-fixed, the text stays as it is.
 //   a[data-key="g c"]              the keys that open the link; input[data-key="/"] the key that focuses the input.
 //   .problem[data-field=ID]        the message of the field ID. The field is invalid while there is one.
+//   button[data-fill=ID]           fills data-text into the field ID, if that is empty.
 //   .js-only[hidden]               is shown.
 //
 // Lists that update themselves:
@@ -43,6 +44,15 @@
 			button.textContent = "Copied";
 			setTimeout(function () { button.textContent = before; }, 1500);
 		});
+	});
+	document.addEventListener("click", function (event) {
+		var button = event.target.closest("button[data-fill]"), field = button && document.getElementById(button.dataset.fill);
+		if (!field) { return; }
+		if (!field.value.trim()) {
+			field.value = button.dataset.text;
+			field.rows = Math.min(field.value.split("\n").length, 20);
+		}
+		field.focus();
 	});
 	function markFields() {
 		each(".problem[data-field]", document, function (problem) {
@@ -129,9 +139,16 @@
 	["htmx:sendError", "htmx:responseError", "htmx:timeout", "console:lost"].forEach(function (name) {
 		document.addEventListener(name, function (event) { lost(liveOf(event)); });
 	});
+	// A server that does not respond is noticed, too. htmx sends no further request of a list before.
+	document.addEventListener("htmx:configRequest", function (event) {
+		if (event.target.hasAttribute("data-live")) { event.detail.timeout = 7000; }
+	});
 	document.addEventListener("htmx:afterRequest", function (event) { if (event.detail.successful) { found(liveOf(event)); } });
 	document.addEventListener("console:found", function (event) { found(liveOf(event)); });
 	document.addEventListener("change", function (event) {
+		if (event.target.id === "f-since") { // the times would precede it
+			each("#f-from, #f-to", document, function (field) { field.value = ""; });
+		}
 		if (event.target.id === "live") { document.body.dataset.paused = event.target.checked ? "" : "yes"; }
 	});
 	document.addEventListener("htmx:beforeRequest", function (event) {

@@ -167,6 +167,9 @@ func (b *block) entries(ctx context.Context) (entries [][]byte, err error) {
 func (b *block) decode(line []byte) (call Call, ok bool) {
 	err := json.Unmarshal(line, &call, jsontext.AllowInvalidUTF8(true))
 	b.report(err)
+	if call.ID == "" {
+		call.ID = call.Node + "." + strconv.FormatInt(call.Number, 10)
+	}
 	return call, err == nil
 }
 

@@ -12,7 +12,7 @@ import (
 // Call is one tool call.
 type Call = keptcall.Call
 
-// parseID returns the node and the number of a call.
+// parseID returns the node and the number of a call that was kept without an id.
 func parseID(id string) (node string, number int64, ok bool) {
 	dot := strings.LastIndexByte(id, '.')
 	if dot < 1 {

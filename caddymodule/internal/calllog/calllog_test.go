@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 func all(*Call) bool { return true }
@@ -75,7 +76,7 @@ func findAll(t *testing.T, l *Log, q Query) (calls []Call) {
 func ids(calls []Call) []string {
 	list := make([]string, len(calls))
 	for i := range calls {
-		list[i] = calls[i].ID()
+		list[i] = calls[i].ID
 	}
 	return list
 }
@@ -117,8 +118,8 @@ func TestLog_keeps_all_calls_across_a_restart(t *testing.T) {
 		t.Error("calls are missing or twice in the list")
 	}
 	for _, id := range []string{want[0], want[len(want)/2], want[len(want)-1]} {
-		if call, err := b.Get(t.Context(), id); err != nil || call.ID() != id {
-			t.Errorf("Get(%s) = %s, %v", id, call.ID(), err)
+		if call, err := b.Get(t.Context(), id); err != nil || call.ID != id {
+			t.Errorf("Get(%s) = %s, %v", id, call.ID, err)
 		}
 	}
 	for _, id := range []string{"", "a", "a.0", "a.x", "a.99999", "unknown.1", strings.Repeat("a", 2000) + ".1"} {
@@ -191,6 +192,37 @@ func TestFind_filters(t *testing.T) {
 }
 
 // TestKeeper_writes_later_what_the_store_refuses also checks that the calls that wait are bounded.
+// TestFind_by_id finds a call by its id: a quick one, one that took longer than an hour, and one that an older version kept without an id.
+func TestFind_by_id(t *testing.T) {
+	l := node("web-1", openFile(t), Options{})
+	quick, long := callid.New(), callid.New()
+	copy(long[:], "1k0") // of an earlier month
+	l.record(Call{ID: quick.String(), Tool: "quick", User: "ada"})
+	l.record(Call{ID: long.String(), Tool: "long"})
+	old := l.record(Call{Tool: "old"})
+	for _, from := range []string{"waiting", "stored"} {
+		if from == "stored" {
+			l.keeper.step()
+		}
+		for id, want := range map[string]string{quick.String(): "quick", long.String(): "long", fmt.Sprintf("web-1.%d", old.Number): "old"} {
+			if call, err := l.Get(t.Context(), id); err != nil || call.Tool != want || call.ID != id {
+				t.Errorf("%s: Get(%s) = %s of %s, %v; want %s", from, id, call.ID, call.Tool, err, want)
+			}
+			for _, q := range []Query{{Match: map[string]string{"id": id}, Limit: 10}, {Text: id, Limit: 10}} {
+				if found, err := l.Find(t.Context(), q); want != "old" && (err != nil || len(found.Calls) != 1 || found.Calls[0].Tool != want) {
+					t.Errorf("%s: %+v finds %+v, %v; want %s", from, q, found.Calls, err, want)
+				}
+			}
+		}
+		if found, err := l.Find(t.Context(), Query{Match: map[string]string{"id": quick.String(), "user": "eve"}, Limit: 10}); err != nil || len(found.Calls) != 0 {
+			t.Errorf("%s: the id with the filter of another user finds %+v, %v; want nothing", from, found.Calls, err)
+		}
+		if _, err := l.Get(t.Context(), callid.New().String()); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: an id of no call: %v, want ErrNotFound", from, err)
+		}
+	}
+}
+
 func TestKeeper_writes_later_what_the_store_refuses(t *testing.T) {
 	var dropped int64
 	failures := 0
@@ -638,6 +670,72 @@ func BenchmarkMillion(b *testing.B) {
 			if _, err := l.count(b.Context(), StatsQuery{Range: 24 * time.Hour}); err != nil {
 				b.Fatal(err)
 			}
+		}
+	})
+}
+
+// TestStats_reports_what_to_mend counts wrong arguments and reasons by tool and week, and keeps its limits.
+func TestStats_reports_what_to_mend(t *testing.T) {
+	l := node("a", openFile(t), Options{})
+	for _, call := range []Call{
+		{Tool: "get", Toolset: "t", Outcome: "ok", Size: 4000},
+		{Tool: "get", Toolset: "t", Outcome: "invalid", Reason: "invalid arguments for get: /id: missing, and required; /stops/0/name: must be a string; /stops/17/name: must be a string"},
+		{Tool: "get", Toolset: "t", Outcome: "invalid", Reason: "invalid arguments for get: /id: must be a string; use another: one"},
+		{Tool: "get", Toolset: "t", Outcome: "invalid"}, // hidden by an inspector
+		{Tool: "get", Toolset: "t", Outcome: "refused", Reason: "no trip 17"},
+		{Tool: "get", Toolset: "t", Outcome: "refused", Reason: "no trip 4"},
+		{Tool: "put", Toolset: "t", Outcome: "ok"},
+		{Tool: "", Toolset: "t", Outcome: "unknown_tool"},
+	} {
+		l.record(call)
+	}
+	for i := range 2 * maxCauses {
+		l.record(Call{Tool: "many", Toolset: "t", Outcome: "refused", Reason: strings.Repeat("x", i+1)})
+	}
+	l.keeper.step()
+	stats, err := l.Stats(t.Context(), StatsQuery{Range: 28 * 24 * time.Hour, Report: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range stats.Report {
+		names = append(names, r.Name)
+	}
+	if got := strings.Join(names, " "); got != "many get put" {
+		t.Fatalf("got the tools %q, want those with the most failures first", got)
+	}
+	many, get := stats.Report[0], stats.Report[1]
+	if want := (Count{otherName, maxCauses}); many.Reasons[0] != want || len(many.Reasons) != maxListed {
+		t.Errorf("got %d reasons, the first is %+v; want %d, and %+v first", len(many.Reasons), many.Reasons[0], maxListed, want)
+	}
+	if got, want := fmt.Sprint(get.Arguments), "[{/id 2} {/stops/#/name 1}]"; got != want {
+		t.Errorf("got the wrong arguments %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(get.Reasons, get.Outcomes), "[{no trip # 2}] [{invalid 3} {refused 2}]"; got != want {
+		t.Errorf("got the reasons and outcomes %s, want %s", got, want)
+	}
+	if w := get.Weeks[0]; len(get.Weeks) != 4 || w.Calls != 6 || w.Failures != 5 || w.Invalid != 3 || get.Invalid() != 3 {
+		t.Errorf("got the weeks %+v", get.Weeks)
+	}
+	if get.Tokens() != 4000/6/4 || get.Weeks[1].Tokens() != 0 {
+		t.Errorf("got %d tokens, and %d in a week without calls", get.Tokens(), get.Weeks[1].Tokens())
+	}
+	if plain, err := l.Stats(t.Context(), StatsQuery{Range: 28 * 24 * time.Hour}); err != nil || plain.Report != nil {
+		t.Errorf("without Report: %+v, %v", plain.Report, err)
+	}
+}
+
+// TestStats_are_fresh wants a call that has just ended in the statistics of a few seconds later, also for a week.
+func TestStats_are_fresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := node("a", openFile(t), Options{})
+		for want := 1; want <= 3; want++ {
+			l.record(Call{Tool: "get", Outcome: "ok"})
+			stats, err := l.Stats(t.Context(), StatsQuery{Range: week})
+			if err != nil || stats.Total.Calls != want {
+				t.Errorf("got %d calls, %v; want %d", stats.Total.Calls, err, want)
+			}
+			time.Sleep(statsAge)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // Limits of Find.
@@ -42,8 +43,20 @@ func (l *Log) Find(ctx context.Context, q Query) (Found, error) {
 	return s.page(), err
 }
 
-// search searches the calls that wait for the store, and those in the store.
+// search searches the calls that wait for the store, and those in the store. The id of a call has the time when it began: the hour
+// after it is searched first.
 func (l *Log) search(ctx context.Context, s *search) error {
+	if began, ok := callid.Time(s.query.Match["id"]); ok && s.query.From.Before(began) && s.query.To.IsZero() {
+		s.query.From, s.query.To = began, began.Add(time.Hour)
+		if err := l.searchBlocks(ctx, s); err != nil || len(s.found) > 0 {
+			return err
+		}
+		s.query.To = time.Time{}
+	}
+	return l.searchBlocks(ctx, s)
+}
+
+func (l *Log) searchBlocks(ctx context.Context, s *search) error {
 	if err := s.addBlock(ctx, l.waiting()); err != nil {
 		return err
 	}
@@ -66,11 +79,10 @@ func (l *Log) waiting() *block {
 
 // Get returns the call with that ID, or store.ErrNotFound.
 func (l *Log) Get(ctx context.Context, id string) (Call, error) {
-	node, _, ok := parseID(id)
-	if !ok {
+	q := Query{Match: map[string]string{"id": id}}
+	if id == "" {
 		return Call{}, store.ErrNotFound
 	}
-	q := Query{id: id, Match: map[string]string{"node": node}}
 	s := &search{query: &q, until: time.Now().Add(store.MaxTTL), filter: newFilter(&q)}
 	if err := l.search(ctx, s); len(s.found) == 0 {
 		return Call{}, cmp.Or(err, store.ErrNotFound)

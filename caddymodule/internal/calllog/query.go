@@ -26,13 +26,12 @@ type Query struct {
 	Owner    *string   // only calls of this user; nil for all
 	From, To time.Time // when the calls have ended; zero for no limit
 
-	// Match has texts by the name of a field. Outcome and protocol must be equal to it. Tool, user, agent, toolset,
+	// Match has texts by the name of a field. Id, outcome and protocol must be equal to it. Tool, user, agent, toolset,
 	// node, trace and engagement must begin with it. The user "anonymous" selects callers without authentication.
 	Match map[string]string
 
 	Would  bool   // only calls that a rule in log only would have stopped or changed
 	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
-	id     string // only this call
 	Cursor string // Found.Next of the page before; "" for the first page
 	Limit  int    // of calls, at most MaxFound
 }
@@ -44,7 +43,7 @@ func (q *Query) Selects(call *Call) bool {
 			return false
 		}
 	}
-	return (!q.Would || !call.Would.IsZero()) && (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
+	return (!q.Would || !call.Would.IsZero()) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
@@ -92,7 +91,7 @@ func (f field) matches(value, wanted string) bool {
 //
 //   - those of Fields, for Query.Match, and text
 //   - would=refuse, for Query.Would
-//   - since and until, each a time (RFC 3339) or a duration before now, such as 1h or 7d
+//   - since and until, each a time (RFC 3339, or without a zone for UTC) or a duration before now, such as 1h or 7d
 //   - cursor and limit
 //
 // It ignores others.
@@ -130,11 +129,21 @@ func parseTime(value string, now time.Time) (time.Time, error) {
 	if before, err := caddy.ParseDuration(value); err == nil && before >= 0 {
 		return now.Add(-before), nil
 	}
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	at, ok := ExactTime(value)
+	if !ok {
 		return at, errors.New("not a time such as 2026-01-31T12:00:00Z, and not a duration such as 1h or 7d")
 	}
 	return at, nil
+}
+
+// ExactTime reads a time that is no duration: of RFC 3339, or as fields of forms send it, without a zone, in UTC.
+func ExactTime(value string) (at time.Time, ok bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if at, err := time.Parse(layout, value); err == nil {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 // filter decides about calls by the bytes of their JSON, so that only calls that may fit are decoded.
@@ -164,12 +173,13 @@ func newFilter(q *Query) *filter {
 	if q.Would {
 		f.parts = append(f.parts, []byte(`,"would":{`))
 	}
-	if node, number, ok := parseID(q.id); ok {
-		f.number = number
-		member("node", node, true)
-		f.parts = append(f.parts, fmt.Appendf(nil, `{"number":%d,`, number))
-	}
 	for name, wanted := range q.Match {
+		if node, number, ok := parseID(wanted); ok && name == "id" {
+			f.number = number
+			member("node", node, true)
+			f.parts = append(f.parts, fmt.Appendf(nil, `{"number":%d,`, number))
+			continue
+		}
 		if of, known := fields[name]; known && wanted != "" && (name != "user" || !f.unknown) {
 			member(name, wanted, of.equal)
 		}
@@ -201,6 +211,10 @@ func (f *filter) hasText(line []byte) bool {
 		switch string(walk.Key()) {
 		case "node", "site", "began", "ended", "protocol": // a search for them would find all calls
 			continue
+		case "id": // has digits that are in it by chance
+			if string(walk.Value) != `"`+string(f.text)+`"` {
+				continue
+			}
 		}
 		if walk.Value.Kind() != '0' && bytes.Contains(walk.Value, f.text) {
 			return true

@@ -36,22 +36,25 @@ type StatsQuery struct {
 	User  string // the only user, if Own is set
 	Own   bool
 	Range time.Duration // until now
+
+	Report bool // with Stats.Report
 }
 
 // Stats are the statistics of the calls of all nodes in a time range.
 type Stats struct {
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"`
-	Step     float64   `json:"step_seconds"` // of the points
-	Outcomes []string  `json:"outcomes"`     // most frequent first; Point.Calls has the same order
-	Points   []Point   `json:"points"`
-	Total    Usage     `json:"total"`
-	Tools    []Usage   `json:"tools"`   // those with the most calls first
-	Slowest  []Usage   `json:"slowest"` // tools with the highest P95 first
-	Failing  []Usage   `json:"failing"` // tools with the most failures first
-	Users    []Usage   `json:"users"`
-	Agents   []Usage   `json:"agents"`
-	Partial  bool      `json:"partial,omitzero"` // the oldest calls are missing, because counting took too long
+	From     time.Time    `json:"from"`
+	To       time.Time    `json:"to"`
+	Step     float64      `json:"step_seconds"` // of the points
+	Outcomes []string     `json:"outcomes"`     // most frequent first; Point.Calls has the same order
+	Points   []Point      `json:"points"`
+	Total    Usage        `json:"total"`
+	Tools    []Usage      `json:"tools"`   // those with the most calls first
+	Slowest  []Usage      `json:"slowest"` // tools with the highest P95 first
+	Failing  []Usage      `json:"failing"` // tools with the most failures first
+	Users    []Usage      `json:"users"`
+	Agents   []Usage      `json:"agents"`
+	Report   []ToolReport `json:"report,omitzero"`  // those with the most failures first
+	Partial  bool         `json:"partial,omitzero"` // the oldest calls are missing, because counting took too long
 }
 
 // Point has the calls that have ended in one step of time.
@@ -61,6 +64,9 @@ type Point struct {
 	P50   float64   `json:"p50_ms"`
 	P95   float64   `json:"p95_ms"`
 }
+
+// End returns the end of the step of a point.
+func (s *Stats) End(p Point) time.Time { return p.At.Add(time.Duration(s.Step * float64(time.Second))) }
 
 // Usage counts the calls of a tool, a user or an agent.
 type Usage struct {
@@ -86,17 +92,20 @@ type cachedStats struct {
 	stats    *Stats // nil until the first computation has ended
 	err      error
 	computed time.Time
+	took     time.Duration // of the last computation
 	used     time.Time
 	done     chan struct{} // closed at the end of the computation; nil if there is none
 }
 
-// maxAge returns the age after which statistics are computed again.
-func (q StatsQuery) maxAge() time.Duration {
-	return max(q.Range/720, 5*time.Second) // 5 s for an hour, 2 min for a day, 14 min for a week
-}
+// Statistics are computed again after statsAge, or if that takes long, after statsShare times as long. A request waits statsWait for it,
+// and gets those of an earlier request then.
+const (
+	statsAge   = 5 * time.Second
+	statsShare = 10
+	statsWait  = 2 * time.Second
+)
 
-// Stats returns the statistics of the calls. If those of an earlier request are too old, they are computed again in
-// the background; the first request waits for them.
+// Stats returns the statistics of the calls. The first request of a query waits for their computation, and others for statsWait.
 func (l *Log) Stats(ctx context.Context, q StatsQuery) (*Stats, error) {
 	c := &l.stats
 	c.mu.Lock()
@@ -109,17 +118,23 @@ func (l *Log) Stats(ctx context.Context, q StatsQuery) (*Stats, error) {
 	}
 	now := time.Now()
 	entry.used = now
-	if entry.done == nil && now.Sub(entry.computed) >= q.maxAge() {
+	if entry.done == nil && now.Sub(entry.computed) >= max(statsAge, statsShare*entry.took) {
 		entry.done = make(chan struct{})
 		go l.compute(q, entry) //nolint:gosec // goes on after the request, for the next one
 	}
 	stats, err, done := entry.stats, entry.err, entry.done
 	c.mu.Unlock()
-	if stats != nil || done == nil {
+	if done == nil {
 		return stats, err
+	}
+	var waited <-chan time.Time // never for the first request
+	if stats != nil {
+		waited = time.After(statsWait)
 	}
 	select {
 	case <-done:
+	case <-waited:
+		return stats, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -153,6 +168,7 @@ func (c *statsCache) has(entry *cachedStats, q StatsQuery) bool {
 // compute computes the statistics of an entry, unless others have replaced it.
 func (l *Log) compute(q StatsQuery, entry *cachedStats) {
 	l.stats.counting.Lock()
+	began := time.Now()
 	var stats *Stats
 	err := errTooMany
 	if l.stats.has(entry, q) {
@@ -163,7 +179,7 @@ func (l *Log) compute(q StatsQuery, entry *cachedStats) {
 	l.stats.counting.Unlock()
 	l.stats.mu.Lock()
 	defer l.stats.mu.Unlock()
-	entry.computed = time.Now()
+	entry.computed, entry.took = time.Now(), time.Since(began)
 	if err == nil || entry.stats == nil {
 		entry.stats = stats
 	}
@@ -221,6 +237,8 @@ type counter struct {
 	tools  map[toolName]*tally
 	users  map[string]*tally
 	agents map[string]*tally
+
+	reports map[toolName]*toolTally // nil without StatsQuery.Report
 }
 
 type toolName struct{ toolset, tool string }
@@ -250,10 +268,14 @@ func newCounter(q StatsQuery, now time.Time) *counter {
 	}
 	to := now.Truncate(step).Add(step)
 	from := to.Add(-q.Range)
-	return &counter{
+	c := &counter{
 		query: q, from: from, to: to, step: step, points: make([]pointTally, (q.Range+step-1)/step),
 		tools: make(map[toolName]*tally), users: make(map[string]*tally), agents: make(map[string]*tally),
 	}
+	if q.Report {
+		c.reports = make(map[toolName]*toolTally)
+	}
+	return c
 }
 
 // add counts a call. It reads only what it needs from the JSON, which decoding would take three times as long.
@@ -276,6 +298,10 @@ func (c *counter) add(line []byte) (next bool) {
 			call.Tool = strictjson.Text(walk.Value)
 		case "outcome":
 			call.Outcome = strictjson.Text(walk.Value)
+		case "reason":
+			if c.reports != nil {
+				call.Reason = strictjson.Text(walk.Value)
+			}
 		case "size":
 			call.Size, _ = strconv.Atoi(string(walk.Value))
 		case "duration_ms":
@@ -296,6 +322,9 @@ func (c *counter) add(line []byte) (next bool) {
 	c.total.add(&counts)
 	tallyOf(c.tools, toolName{call.Toolset, call.Tool}, toolName{"", otherName}).add(&counts)
 	tallyOf(c.users, call.User, otherName).add(&counts)
+	if c.reports != nil {
+		c.report(&call, counts.failed)
+	}
 	if call.Agent != "" {
 		tallyOf(c.agents, call.Agent, otherName).add(&counts)
 	}
@@ -372,6 +401,9 @@ func (c *counter) stats() *Stats {
 	s.Slowest = top(byTool, func(u *Usage) float64 { return u.P95 })
 	s.Failing = top(byTool, func(u *Usage) float64 { return float64(u.Failures) })
 	s.Users, s.Agents = topOf(c.users), topOf(c.agents)
+	if c.reports != nil {
+		s.Report = c.toolReports()
+	}
 	return s
 }
 

@@ -117,7 +117,7 @@ func TestStored_calls_with_further_fields_are_read(t *testing.T) {
 		t.Fatal(err)
 	}
 	ada := "ada"
-	if calls := findAll(t, node("a", st, Options{}), Query{Owner: &ada, Limit: 10}); len(calls) != 1 || calls[0].ID() != "b.1" {
+	if calls := findAll(t, node("a", st, Options{}), Query{Owner: &ada, Limit: 10}); len(calls) != 1 || calls[0].ID != "b.1" {
 		t.Errorf("found %+v, want the call b.1", calls)
 	}
 }

@@ -2,7 +2,6 @@
 package keptcall
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +25,8 @@ const (
 // compares it ("equal" or "prefix"), and excludes it from searches for a text. Fields that clients choose come after those
 // with find, so that no argument can look like one (see calllog).
 type Call struct {
-	Number   int64     `json:"number,omitzero"` // of the ended call on its node, from 1
+	Number   int64     `json:"number,omitzero"`          // of the ended call on its node, from 1
+	ID       string    `json:"id,omitzero" find:"equal"` // which the client gets; of calls without one, the node and the number
 	Node     string    `json:"node" find:"prefix"`
 	Site     string    `json:"site"`     // the site of the endpoint, see route.Endpoint.SiteName
 	Endpoint string    `json:"endpoint"` // path of the endpoint
@@ -58,9 +58,6 @@ type Call struct {
 
 	Slot int `json:"-"` // of the Recorder: its place among the calls in progress, from 1; 0 if it has none
 }
-
-// ID identifies an ended call on all nodes.
-func (c *Call) ID() string { return c.Node + "." + strconv.FormatInt(c.Number, 10) }
 
 // Limit cuts the texts that clients and APIs choose.
 func (c *Call) Limit() {

@@ -296,6 +296,9 @@ type Result struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	} `json:"content"`
+	Meta struct {
+		Call string `json:"io.github.fairwayhq/call"` // id of the call
+	} `json:"_meta"`
 }
 
 // Text returns the text content.
