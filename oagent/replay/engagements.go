@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	pageSize     = 100  // Engagements, and entries of an Engagement, that are in memory
-	maxOpen      = 1000 // calls of an Engagement whose result is awaited; others are judged without it
-	maxArguments = 200  // bytes of Case.Arguments
+	pageSize = 100  // Engagements, and entries of an Engagement, that are in memory
+	maxOpen  = 1000 // calls of an Engagement whose result is awaited; others are judged without it
 )
 
 // Rules judge the calls of an agent.
@@ -159,8 +158,8 @@ func (e *Engagements) entry(ctx context.Context, entry *engagement.Entry) error 
 
 func (e *Engagements) newCase(entry *engagement.Entry, inputs jsontext.Value, recorded Decision) *openCall {
 	return &openCall{inputs: inputs, Case: Case{
-		At: entry.At, ID: e.of.Key + "." + strconv.FormatInt(e.at, 10), Tool: entry.Name, User: e.of.User.ID,
-		Arguments: text.Cut(string(inputs), maxArguments), Recorded: recorded,
+		At: entry.At, ID: e.of.Key + "." + strconv.FormatInt(e.at, 10), Engagement: e.of.Key, Tool: entry.Name, User: e.of.User.ID,
+		Arguments: CutArguments(inputs), Recorded: recorded,
 	}}
 }
 

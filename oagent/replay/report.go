@@ -11,14 +11,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // Limits of a Report.
 const (
-	maxRules    = 1000 // rows
-	maxUsers    = 50   // of a row; the calls of further users are counted together
-	maxExamples = 5    // calls of a row, the newest
-	maxReasons  = 20   // reasons why calls cannot be decided
+	maxRules     = 1000 // rows
+	maxUsers     = 50   // of a row; the calls of further users are counted together
+	maxExamples  = 5    // calls of a row, the newest
+	maxArguments = 200  // bytes of Case.Arguments
+	maxReasons   = 20   // reasons why calls cannot be decided
 )
 
 // Verdict is what rules decide about a call.
@@ -48,13 +51,14 @@ func (d Decision) then(second Decision) Decision {
 
 // Case is a recorded call, with three decisions about it.
 type Case struct {
-	At        time.Time `json:"at"`
-	ID        string    `json:"id"` // of the kept call; of a call in an Engagement, the key of the Engagement and the number of its entry
-	Tool      string    `json:"tool"`
-	User      string    `json:"user,omitempty"`
-	Arguments string    `json:"arguments,omitempty"` // the beginning
-	Now       Verdict   `json:"now"`                 // of the changed rules
-	Before    Verdict   `json:"before"`              // of the rules in force; of those that are not reproduced, what is recorded
+	At         time.Time `json:"at"`
+	ID         string    `json:"id"`                   // of the kept call; without one, the key of the Engagement and the number of the entry
+	Engagement string    `json:"engagement,omitempty"` // its key
+	Tool       string    `json:"tool"`
+	User       string    `json:"user,omitempty"`
+	Arguments  string    `json:"arguments,omitempty"` // the beginning
+	Now        Verdict   `json:"now"`                 // of the changed rules
+	Before     Verdict   `json:"before"`              // of the rules in force; in Mismatches, what is recorded
 
 	Recorded Decision `json:"-"`
 	InForce  Decision `json:"-"`
@@ -142,7 +146,6 @@ func (w *Row) add(c Case) {
 	}
 }
 
-
 // Add counts a call.
 func (r *Report) Add(c Case) {
 	r.Calls++
@@ -197,6 +200,11 @@ func (r *Report) check(c Case) {
 		}
 		w.add(c)
 	}
+}
+
+// CutArguments returns the beginning of arguments, for a Case.
+func CutArguments(arguments []byte) string {
+	return text.Cut(string(arguments[:min(len(arguments), 2*maxArguments)]), maxArguments)
 }
 
 // before returns what the rules in force decide. If they cannot be evaluated, what they decided is recorded.
