@@ -37,8 +37,8 @@ func init() {
 		Long: `
 Finds the tool calls of a running Caddy (calls), follows them (tail) and counts them
 (top). Checks whether it is ready (ready). Lists the runs of agents (runs), and what
-they have used (usage). Tries changed rules on recorded calls
-(replay). Lists and decides reviews (reviews). Checks the audit archive (audit). Backs up and checks the
+they have used (usage). Tries changed rules on recorded calls (replay). Lists and
+decides reviews (reviews). Checks the audit archive (audit). Backs up and checks the
 store (store). Exports and erases what is stored about a user (user). Explains an
 access token (whoami).
 `,
