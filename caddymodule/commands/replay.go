@@ -122,6 +122,7 @@ func readReplayed(q *replay.Request, names []string) error {
 
 // report returns a report as text.
 func (t Terminal) report(r *verdicts.Report) string {
+	t.Wide = !t.Live
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d calls; the rules in force decide %d of them as is recorded, %d differently, and cannot decide %d\n", r.Calls, r.Reproduced, r.Mismatched, r.Unchecked)
 	fmt.Fprintf(&b, "the changed rules refuse %d more, hold %d more, allow %d more (not judged further: they were never made), and cannot decide %d\n",

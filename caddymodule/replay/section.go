@@ -33,10 +33,9 @@ func init() {
 
 const (
 	defaultSince = "7d"
-	maxTime      = 5 * time.Minute        // of a replay
-	maxNotes     = 20                     // of a report
-	maxNamed     = 50                     // calls of a report that get the ID of their kept call
-	tolerance    = 100 * time.Millisecond // between an entry of a record and the kept call
+	maxTime      = 5 * time.Minute // of a replay
+	maxNotes     = 20              // of a report
+	maxNamed     = 50              // calls of a report that get the ID of their kept call
 )
 
 // Request says what to replay. It has documents of agents, Allow, or Lock.
@@ -231,7 +230,7 @@ func (r *run) nameCalls(ctx context.Context) {
 // nameCall finds the kept call that began last before the entry of the record.
 func (r *run) nameCall(ctx context.Context, c *replay.Case) {
 	found, err := r.calls.Find(ctx, calllog.Query{
-		From: c.At.Add(-tolerance), To: c.At.Add(time.Minute), Limit: calllog.MaxFound, Match: map[string]string{"engagement": c.Engagement},
+		From: c.At, To: c.At.Add(time.Minute), Limit: calllog.MaxFound, Match: map[string]string{"engagement": c.Engagement},
 	})
 	if err != nil {
 		return
@@ -240,7 +239,7 @@ func (r *run) nameCall(ctx context.Context, c *replay.Case) {
 	for i := range found.Calls {
 		k := &found.Calls[i]
 		name := oagent.KebabName(k.Tool)
-		if (c.Tool == name || strings.HasSuffix(c.Tool, "."+name)) && !k.Began.After(c.At.Add(tolerance)) && (best == nil || k.Began.After(best.Began)) {
+		if (c.Tool == name || strings.HasSuffix(c.Tool, "."+name)) && !k.Began.After(c.At) && (best == nil || k.Began.After(best.Began)) {
 			best = k
 		}
 	}
