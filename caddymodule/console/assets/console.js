@@ -6,6 +6,7 @@
 //   a[data-key="g c"]              the keys that open the link; input[data-key="/"] the key that focuses the input.
 //   .problem[data-field=ID]        the message of the field ID. The field is invalid while there is one.
 //   .js-only[hidden]               is shown.
+//   input[type=file][data-into=ID] reads the file that the user chooses into the field ID.
 //
 // Lists that update themselves:
 //
@@ -43,6 +44,10 @@
 			button.textContent = "Copied";
 			setTimeout(function () { button.textContent = before; }, 1500);
 		});
+	});
+	document.addEventListener("change", function (event) {
+		var field = event.target.dataset && document.getElementById(event.target.dataset.into);
+		if (field && event.target.files[0]) { event.target.files[0].text().then(function (text) { field.value = text; }); }
 	});
 	function markFields() {
 		each(".problem[data-field]", document, function (problem) {
