@@ -41,8 +41,8 @@ func BenchmarkLists(b *testing.B) {
 
 // TestRecorded decides about calls with arguments, groups and claims that are not recorded.
 func TestRecorded(t *testing.T) {
-	closed := &tools.Tool{Plan: &tools.Plan{}, Definition: tools.Definition{Arguments: []tools.Argument{{Name: "amount"}, {Name: "note"}}}}
-	open := &tools.Tool{Plan: &tools.Plan{Undeclared: tools.Undeclared{Open: true}}, Definition: closed.Definition}
+	closed := &tools.Tool{Plan: tools.Plan{}, Definition: tools.Definition{Arguments: []tools.Argument{{Name: "amount"}, {Name: "note"}}}}
+	open := &tools.Tool{Plan: tools.Plan{Undeclared: tools.Undeclared{Open: true}}, Definition: closed.Definition}
 	known, unknown := &identity.User{ID: "ada", Groups: []string{"ops"}}, identity.Unknown("ada")
 	const undecided, yes, no = "undecided", "allowed", "refused"
 	for _, test := range []struct {
