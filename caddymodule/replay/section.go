@@ -135,6 +135,7 @@ type run struct {
 // documents replays documents of agents.
 func (r *run) documents(ctx context.Context) error {
 	rules := make(map[string]replay.Rules)
+	var notes []string
 	for _, d := range r.Documents {
 		agents, err := oagent.ReadAgents([]byte(d.Text), d.Name)
 		if err != nil {
@@ -151,24 +152,20 @@ func (r *run) documents(ctx context.Context) error {
 				names = append(names, set.AgentNames()...)
 				if served := set.Agents[a.Name]; served != nil && of.InForce == nil {
 					of.InForce = served.Agent
-					r.note(oagent.AsLintErrors(a.Link(set.Names)))
+					for _, fault := range oagent.AsLintErrors(a.Link(set.Names)) {
+						notes = append(notes, fault.Error()) // names that the site does not have
+					}
 				}
 			}
 			if of.InForce == nil {
 				return invalid("agent %s of %s is not in force, so it has no calls to replay%s", a.Name, d.Name, directive.DidYouMean(a.Name, names))
 			}
 			rules[a.Name] = of
-			r.report.Notes = append(r.report.Notes, of.Notes()...)
+			notes = append(notes, of.Notes()...)
 		}
 	}
+	r.report.Notes = notes[:min(len(notes), maxNotes)]
 	return r.engagements(ctx, replay.Engagements{Rules: rules})
-}
-
-// note adds the names that a document has and the site does not.
-func (r *run) note(faults oagent.LintErrors) {
-	for _, fault := range faults[:min(len(faults), maxNotes)] {
-		r.report.Notes = append(r.report.Notes, fault.Error())
-	}
 }
 
 // engagements replays the records of Engagements.
@@ -214,37 +211,24 @@ func caseOf(c *calllog.Call) replay.Case {
 	return replay.Case{At: c.Began, ID: c.ID(), Engagement: c.Engagement, Tool: c.Tool, User: c.User, Arguments: replay.CutArguments(c.Arguments)}
 }
 
-// nameCalls gives the calls of the report the IDs of the kept calls.
+// nameCalls gives calls of Engagements the IDs of the kept calls: of those of the tool that began before the entry of the record, the last.
 func (r *run) nameCalls(ctx context.Context) {
 	left := maxNamed
 	for _, row := range slices.Concat(r.report.Rules, r.report.Mismatches) {
 		for i := range row.Examples {
-			if c := &row.Examples[i]; strings.HasPrefix(c.ID, c.Engagement+".") && left > 0 {
-				left--
-				r.nameCall(ctx, c)
+			c := &row.Examples[i]
+			if left--; left < 0 || !strings.HasPrefix(c.ID, c.Engagement+".") {
+				continue
+			}
+			// A failed search leaves the ID of the entry.
+			found, _ := r.calls.Find(ctx, calllog.Query{From: c.At, To: c.At.Add(time.Minute), Limit: calllog.MaxFound, Match: map[string]string{"engagement": c.Engagement}})
+			var began time.Time
+			for _, k := range found.Calls {
+				if strings.HasSuffix("."+c.Tool, "."+oagent.KebabName(k.Tool)) && !k.Began.After(c.At) && k.Began.After(began) {
+					c.ID, began = k.ID(), k.Began
+				}
 			}
 		}
-	}
-}
-
-// nameCall finds the kept call that began last before the entry of the record.
-func (r *run) nameCall(ctx context.Context, c *replay.Case) {
-	found, err := r.calls.Find(ctx, calllog.Query{
-		From: c.At, To: c.At.Add(time.Minute), Limit: calllog.MaxFound, Match: map[string]string{"engagement": c.Engagement},
-	})
-	if err != nil {
-		return
-	}
-	var best *calllog.Call
-	for i := range found.Calls {
-		k := &found.Calls[i]
-		name := oagent.KebabName(k.Tool)
-		if (c.Tool == name || strings.HasSuffix(c.Tool, "."+name)) && !k.Began.After(c.At) && (best == nil || k.Began.After(best.Began)) {
-			best = k
-		}
-	}
-	if best != nil {
-		c.ID = best.ID()
 	}
 }
 

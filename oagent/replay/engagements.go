@@ -59,8 +59,14 @@ type openCall struct {
 // Run adds the calls from report.Since to report.Until to the report. The error is one of the store, or of ctx.
 func (e *Engagements) Run(ctx context.Context, report *Report) error {
 	e.report = report
+	list := e.Records.Page
+	if e.User != "" {
+		list = func(ctx context.Context, after string, limit int) ([]*engagement.Summary, string, error) {
+			return e.Records.PageOf(ctx, e.User, after, limit)
+		}
+	}
 	for after := ""; ; {
-		page, next, err := e.page(ctx, after)
+		page, next, err := list(ctx, after, pageSize)
 		if err != nil {
 			return err
 		}
@@ -76,13 +82,6 @@ func (e *Engagements) Run(ctx context.Context, report *Report) error {
 			return nil
 		}
 	}
-}
-
-func (e *Engagements) page(ctx context.Context, after string) ([]*engagement.Summary, string, error) {
-	if e.User != "" {
-		return e.Records.PageOf(ctx, e.User, after, pageSize)
-	}
-	return e.Records.Page(ctx, after, pageSize)
 }
 
 // replay judges the calls of one Engagement.
@@ -117,18 +116,13 @@ func (e *Engagements) replay(ctx context.Context, of *engagement.Summary) error 
 
 // closeAll adds the calls without a result.
 func (e *Engagements) closeAll() {
-	for number, c := range e.open {
-		e.close(number, c)
+	for _, c := range e.open {
+		e.add(c)
 	}
-}
-
-func (e *Engagements) close(number int64, c *openCall) {
-	delete(e.open, number)
-	e.add(c)
+	clear(e.open)
 }
 
 func (e *Engagements) add(c *openCall) {
-	passed := Decision{Verdict: Allowed}
 	if c.At.Before(e.report.Since) || c.reviewed && c.Recorded == passed && c.InForce == passed && c.Changed == passed {
 		return
 	}
@@ -144,7 +138,8 @@ func (e *Engagements) entry(ctx context.Context, entry *engagement.Entry) error 
 		return e.ended(ctx, entry)
 	case engagement.EntryAborted, engagement.EntryLate:
 		if c := e.open[entry.Call]; c != nil {
-			e.close(entry.Call, c)
+			delete(e.open, entry.Call)
+			e.add(c)
 		}
 	case engagement.EntryRenewed:
 		e.closeAll()
@@ -163,17 +158,14 @@ func (e *Engagements) newCase(entry *engagement.Entry, inputs jsontext.Value, re
 	}}
 }
 
-// isJudged reports whether the call of an entry is in the time range.
-func (e *Engagements) isJudged(entry *engagement.Entry) bool { return !entry.At.Before(e.report.Since) }
-
 // begun judges the inputs of a call that was made. Its result is judged later. A call that a reviewer has approved was judged when the
 // review was requested.
 func (e *Engagements) begun(ctx context.Context, entry *engagement.Entry) error {
-	c := e.newCase(entry, entry.Inputs, Decision{Verdict: Allowed})
+	c := e.newCase(entry, entry.Inputs, passed)
 	isCounted, err := true, error(nil)
 	if c.reviewed = entry.Review != ""; c.reviewed {
 		c.InForce, c.Changed = c.Recorded, c.Recorded
-	} else if e.isJudged(entry) {
+	} else if !entry.At.Before(e.report.Since) {
 		isCounted, err = e.inputs(ctx, c)
 	}
 	switch {
@@ -195,7 +187,7 @@ func (e *Engagements) refused(ctx context.Context, entry *engagement.Entry) erro
 	case entry.Kind != engagement.KindNotAllowed && entry.Kind != engagement.KindInputRestriction:
 		return nil // it was not these rules that decided
 	}
-	if !e.isJudged(entry) {
+	if entry.At.Before(e.report.Since) {
 		return nil
 	}
 	inputs := entry.Inputs
@@ -222,7 +214,7 @@ func (e *Engagements) ended(ctx context.Context, entry *engagement.Entry) error 
 	}
 	delete(e.open, entry.Call) // an expression reads it as the pending call
 	outputs := entry.Outputs
-	recorded := Decision{Verdict: Allowed}
+	recorded := passed
 	switch {
 	case entry.Event == engagement.EntryHeld:
 		recorded = Decision{Verdict: Held, Rule: "capabilities." + entry.Name + ".output_restriction" + requireReview}
@@ -234,7 +226,7 @@ func (e *Engagements) ended(ctx context.Context, entry *engagement.Entry) error 
 		}
 		outputs = omit("withheld")
 	case entry.Kind != "":
-		e.close(entry.Call, c)
+		e.add(c)
 		return nil
 	}
 	if e.Judge == nil && !c.At.Before(e.report.Since) {
@@ -248,7 +240,7 @@ func (e *Engagements) ended(ctx context.Context, entry *engagement.Entry) error 
 		}
 		c.Recorded, c.InForce, c.Changed = recorded, c.InForce.then(inForce), c.Changed.then(changed)
 	}
-	e.close(entry.Call, c)
+	e.add(c)
 	return nil
 }
 
@@ -259,7 +251,7 @@ func (e *Engagements) inputs(ctx context.Context, c *openCall) (isCounted bool, 
 		if engagement.IsOmitted(inputs) {
 			inputs = nil
 		}
-		c.Recorded = Decision{Verdict: Allowed} // the call has come as far as the agent's rules
+		c.Recorded = passed // the call has come as far as the agent's rules
 		c.InForce, c.Changed, isCounted = e.Judge(e.of.User, c.Tool, inputs)
 		return isCounted, nil
 	}
@@ -287,25 +279,21 @@ func (e *Engagements) both(ctx context.Context, side engagement.Side, recorded D
 	return inForce, changed, err
 }
 
-func restriction(c *oagent.Capability, side engagement.Side) *oagent.Restriction {
-	if side == engagement.SideInput {
-		return c.Input
+// restriction returns a restriction, an empty one if the capability has none of that side.
+func restriction(c *oagent.Capability, side engagement.Side) oagent.Restriction {
+	r := c.Input
+	if side == engagement.SideOutput {
+		r = c.Output
 	}
-	return c.Output
+	if r == nil {
+		return oagent.Restriction{}
+	}
+	return *r
 }
 
-func equal(a, b *oagent.Restriction) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.RequireReview == b.RequireReview && expression(a.Assertion) == expression(b.Assertion)
-}
-
-func expression(a *assertion.Assertion) string {
-	if a == nil {
-		return ""
-	}
-	return a.Expression
+func equal(a, b oagent.Restriction) bool {
+	same := a.Assertion == nil && b.Assertion == nil || a.Assertion != nil && b.Assertion != nil && a.Assertion.Expression == b.Assertion.Expression
+	return same && a.RequireReview == b.RequireReview
 }
 
 const requireReview = ".require_review"
@@ -316,9 +304,6 @@ func (e *Engagements) decide(ctx context.Context, side engagement.Side, c *oagen
 		return Decision{Verdict: Refused, Rule: "capabilities"}, nil
 	}
 	r := restriction(c, side)
-	if r == nil {
-		return Decision{Verdict: Allowed}, nil
-	}
 	if r.Assertion != nil {
 		unmet, err := e.evaluate(ctx, r.Assertion)
 		if err != nil {
@@ -331,7 +316,7 @@ func (e *Engagements) decide(ctx context.Context, side engagement.Side, c *oagen
 	if r.RequireReview != "" {
 		return Decision{Verdict: Held, Rule: c.Rule() + "." + string(side) + "_restriction" + requireReview}, nil
 	}
-	return Decision{Verdict: Allowed}, nil
+	return passed, nil
 }
 
 // evaluate evaluates an assertion over the Engagement as it was.
@@ -354,7 +339,7 @@ func (e *Engagements) evaluate(ctx context.Context, a *assertion.Assertion) (unm
 // decisionOf returns the decision of an assertion. A value that is not recorded, or an evaluation that took too long, leaves it open.
 func decisionOf(rule string, unmet error) Decision {
 	if unmet == nil {
-		return Decision{Verdict: Allowed}
+		return passed
 	}
 	d := Decision{Verdict: Refused, Rule: rule}
 	omitted, isOmitted := errors.AsType[*engagement.OmittedError](unmet)
@@ -374,17 +359,17 @@ func omit(why string) jsontext.Value { return engagement.Omitted{Why: why}.JSON(
 
 // guardrail judges the output of a guardrail's tool.
 func (e *Engagements) guardrail(ctx context.Context, entry *engagement.Entry) error {
-	if e.Judge != nil || !e.isJudged(entry) || entry.Kind != "" && entry.Kind != engagement.KindGuardrail {
+	if e.Judge != nil || entry.At.Before(e.report.Since) || entry.Kind != "" && entry.Kind != engagement.KindGuardrail {
 		return nil
 	}
-	c := e.newCase(entry, nil, Decision{Verdict: Allowed})
+	c := e.newCase(entry, nil, passed)
 	if entry.Kind != "" {
 		c.Recorded = Decision{Verdict: Refused, Rule: entry.Rule}
 	}
 	decide := func(g *oagent.Guardrail) Decision {
 		switch {
 		case g == nil:
-			return Decision{Verdict: Allowed}
+			return passed
 		case g.Tool != entry.Name:
 			return Decision{Verdict: Allowed, Unknown: "the guardrail has another tool, which was not called"}
 		case engagement.IsOmitted(entry.Outputs):
