@@ -25,6 +25,7 @@
 //	app/credential/exchange, inspectors, embeddings, sigv4: guest modules
 //	hosted      the part of oagent that runs agents on this server
 //	chat        the part of oagent with guardrails on traffic to a model API
+//	replay      the section that evaluates changed rules over recorded calls
 //	commands    `caddy tools`, `caddy agents`, and what all commands share
 //	stdio       `caddy mcp`: a toolset on standard input and output
 //	internal    what several of these use: kept calls, metrics, agent documents, routes of the site
@@ -70,6 +71,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule/replay"
 	_ "github.com/fairwayhq/fairway/caddymodule/route"
 	_ "github.com/fairwayhq/fairway/caddymodule/sigv4"
 	_ "github.com/fairwayhq/fairway/caddymodule/stdio"

@@ -165,6 +165,8 @@ func (c *Handler) pageOf(q *request) (*page, error) {
 		return (&recordPages{c.site, q}).serveAgents()
 	case "engagements":
 		return (&recordPages{c.site, q}).serveEngagements()
+	case "replay":
+		return (&recordPages{c.site, q}).serveReplay()
 	case "reviews":
 		return (&recordPages{c.site, q}).serveReviews()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/calls"
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
+	"github.com/fairwayhq/fairway/caddymodule/replay"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 )
@@ -23,6 +24,7 @@ type siteOf struct {
 	app    *app.App
 	all    *guard.Guards // of the configuration
 	calls  *calls.Section
+	replay *replay.Section
 	id     site.Site
 	name   string
 	server *caddyhttp.Server
@@ -40,6 +42,9 @@ func newSite(ctx caddy.Context, agents *app.App, path string) (s *siteOf, err er
 	}
 	s.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if s.all, err = site.Get[*guard.Guards](agents.Site); err != nil {
+		return nil, err
+	}
+	if s.replay, err = site.Get[*replay.Section](agents.Site); err != nil {
 		return nil, err
 	}
 	s.calls, err = site.Get[*calls.Section](agents.Site)

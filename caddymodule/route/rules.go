@@ -35,13 +35,16 @@ func (p *Parts) listed(user *identity.User, set *tools.Toolset) func(*tools.Tool
 	}
 }
 
+// RefusedByRule is in the message of a call that the rule of its toolset does not allow.
+const RefusedByRule = "a rule of this gateway does not allow it"
+
 // checkRule returns a Failure if the rule of the toolset does not allow a call of the client's request. Every call
 // of every protocol passes it. The log has the reason, which may quote arguments, at debug level only.
 func checkRule(toolset *app.Toolset, r *http.Request, call *tools.Call, logger *zap.Logger) error {
 	if err := toolset.Allow.Check(rule.NewSubject(UserOf(r)), call, toolset.Name); err != nil {
 		logger.Debug("a rule did not allow a tool call", zap.String("toolset", toolset.Name), zap.String("tool", call.Tool.Name), zap.Error(err))
 		return &tools.Failure{Kind: tools.Unauthorized, Message: "The user may not call " + call.Tool.Name + " with these arguments: " +
-			"a rule of this gateway does not allow it. The API was not called."}
+			RefusedByRule + ". The API was not called."}
 	}
 	return nil
 }

@@ -48,9 +48,12 @@ type User struct {
 	Scopes   []string       `json:"-"`                   // that the issuer has granted, without those that others include
 }
 
+// ErrUnknown is the error of a rule that reads groups or claims that are unknown.
+var ErrUnknown = errors.New("the groups and claims of the user are not known here")
+
 // Unknown returns a User whose groups and claims are unknown. Rules that read them fail.
 func Unknown(id string) *User {
-	return &User{ID: id, NoGroups: "the groups and claims of the user are not known here", Claims: jsontext.Value("null")}
+	return &User{ID: id, NoGroups: ErrUnknown.Error(), Claims: jsontext.Value("null")}
 }
 
 // groupPrefix begins the entries of lists of users that name a group.
@@ -81,12 +84,15 @@ func (u *User) Fields() map[string]any {
 	fields := map[string]any{"groups": u.Groups, "claims": &celenv.Node{Raw: jsontext.Value("{}")}}
 	if u.NoGroups != "" {
 		fields["groups"] = types.NewErr("%s", u.NoGroups)
+		if u.NoGroups == ErrUnknown.Error() {
+			fields["groups"] = types.WrapErr(ErrUnknown)
+		}
 	}
 	switch {
 	case u.Claims.Kind() == '{':
 		fields["claims"] = &celenv.Node{Raw: u.Claims, Exact: true}
 	case u.Claims != nil:
-		fields["claims"] = types.NewErr("the claims of the user are not known here")
+		fields["claims"] = types.WrapErr(ErrUnknown)
 	}
 	return fields
 }

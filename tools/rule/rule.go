@@ -20,9 +20,11 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/celenv"
 	"github.com/fairwayhq/fairway/internal/identity"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 )
@@ -97,7 +99,7 @@ func NewSubject(user *identity.User) Subject {
 // Lists reports whether the user may call the tool with some arguments. Toolset is the name of the toolset
 // that has the tool.
 func (r *Rule) Lists(of Subject, t *tools.Tool, toolset string) bool {
-	value, err := r.lists.EvaluateWithin(maxTime, &situation{of, t, toolset, nil})
+	value, err := r.lists.EvaluateWithin(maxTime, &situation{Subject: of, tool: t, toolset: toolset})
 	return err == nil && (value == types.True || types.IsUnknown(value))
 }
 
@@ -106,7 +108,7 @@ var errNotAllowed = errors.New("the rule is false")
 
 // Check returns why the user may not make the call, or nil. The error may quote arguments.
 func (r *Rule) Check(of Subject, call *tools.Call, toolset string) error {
-	value, err := r.calls.EvaluateWithin(maxTime, &situation{of, call.Tool, toolset, call})
+	value, err := r.calls.EvaluateWithin(maxTime, &situation{Subject: of, tool: call.Tool, toolset: toolset, call: call})
 	switch {
 	case err != nil:
 		return err
@@ -118,12 +120,38 @@ func (r *Rule) Check(of Subject, call *tools.Call, toolset string) error {
 	return fmt.Errorf("the rule must be true or false, but has the type %s", value.Type().TypeName())
 }
 
+// Recorded decides about a call of which some arguments may not be recorded. If decided is false, the result depends on one of these, or on
+// groups or claims of the user that are unknown (identity.Unknown). Complete is true if arguments has all arguments of the call.
+func (r *Rule) Recorded(of Subject, t *tools.Tool, toolset string, arguments jsontext.Value, complete bool) (allowed, decided bool) {
+	s := &situation{Subject: of, tool: t, toolset: toolset}
+	members, err := strictjson.Members(nil, arguments)
+	if err == nil && (complete || !t.Plan.Undeclared.Open) {
+		s.recorded, s.unknown = make(map[string]any, len(members)), []*cel.AttributePatternType{}
+		for _, m := range members {
+			s.recorded[m.Name] = &celenv.Node{Raw: m.Value, Exact: true}
+		}
+		for i := range t.Definition.Arguments {
+			if name := t.Definition.Arguments[i].Name; !complete && s.recorded[name] == nil {
+				s.unknown = append(s.unknown, cel.AttributePattern(argumentsVariable).QualString(name))
+			}
+		}
+	}
+	value, err := r.lists.EvaluateWithin(maxTime, s)
+	if err != nil {
+		return false, complete && !errors.Is(err, identity.ErrUnknown) && !celenv.IsTimeout(err)
+	}
+	return value == types.True, !types.IsUnknown(value)
+}
+
 // situation has the values of the variables. It implements cel.PartialActivation.
 type situation struct {
 	Subject
 	tool    *tools.Tool
 	toolset string
 	call    *tools.Call // nil if the arguments are unknown
+
+	recorded map[string]any              // arguments of a recorded call
+	unknown  []*cel.AttributePatternType // arguments that are not recorded; nil for all
 }
 
 // ResolveName implements cel.Activation.
@@ -133,6 +161,8 @@ func (s *situation) ResolveName(name string) (any, bool) {
 		return s.value, true
 	case name == toolVariable:
 		return types.NewStringInterfaceMap(celenv.Adapter{}, s.fieldsOfTool()), true
+	case name == argumentsVariable && s.recorded != nil:
+		return types.NewStringInterfaceMap(celenv.Adapter{}, s.recorded), true
 	case name == argumentsVariable && s.call != nil:
 		return types.NewStringInterfaceMap(celenv.Adapter{}, s.arguments()), true
 	}
@@ -169,7 +199,12 @@ func (s *situation) Parent() cel.Activation { return nil }
 var unknownArguments = []*cel.AttributePatternType{cel.AttributePattern(argumentsVariable)}
 
 // UnknownAttributePatterns implements cel.PartialActivation.
-func (s *situation) UnknownAttributePatterns() []*cel.AttributePatternType { return unknownArguments }
+func (s *situation) UnknownAttributePatterns() []*cel.AttributePatternType {
+	if s.unknown != nil {
+		return s.unknown
+	}
+	return unknownArguments
+}
 
 // AsPartialActivation makes the situation of a list a partial one.
 func (s *situation) AsPartialActivation() (cel.PartialActivation, bool) { return s, s.call == nil }

@@ -38,3 +38,53 @@ func BenchmarkLists(b *testing.B) {
 		}
 	}
 }
+
+// TestRecorded decides about calls with arguments, groups and claims that are not recorded.
+func TestRecorded(t *testing.T) {
+	closed := &tools.Tool{Plan: tools.Plan{}, Definition: tools.Definition{Arguments: []tools.Argument{{Name: "amount"}, {Name: "note"}}}}
+	open := &tools.Tool{Plan: tools.Plan{Undeclared: tools.Undeclared{Open: true}}, Definition: closed.Definition}
+	known, unknown := &identity.User{ID: "ada", Groups: []string{"ops"}}, identity.Unknown("ada")
+	const undecided, yes, no = "undecided", "allowed", "refused"
+	for _, test := range []struct {
+		rule      string
+		user      *identity.User
+		tool      *tools.Tool
+		arguments string
+		complete  bool
+		want      string
+	}{
+		{`arguments.amount < 5`, known, closed, `{"amount":1}`, true, yes},
+		{`arguments.amount < 5`, known, closed, `{"amount":9}`, false, no},
+		{`arguments.amount < 5`, known, closed, `{"note":"a"}`, false, undecided},
+		{`arguments.amount < 5`, known, closed, `{"note":"a"}`, true, no},
+		{`has(arguments.amount)`, known, closed, `{"note":"a"}`, false, undecided},
+		{`"amount" in arguments`, known, closed, `{"note":"a"}`, false, undecided},
+		{`size(arguments) < 2`, known, closed, `{"note":"a"}`, false, undecided},
+		{`arguments.exists(name, name == "amount")`, known, closed, `{"note":"a"}`, false, undecided},
+		{`arguments.other < 5`, known, closed, `{"note":"a"}`, false, undecided},
+		{`arguments.note == "a"`, known, open, `{"note":"a"}`, false, undecided},
+		{`arguments.note == "a"`, known, open, `{"note":"a"}`, true, yes},
+		{`user.id == "ada" || arguments.amount < 5`, known, closed, ``, false, yes},
+		{`"ops" in user.groups && arguments.amount < 5`, known, closed, ``, false, undecided},
+		{`"dev" in user.groups && arguments.amount < 5`, known, closed, ``, false, no},
+		{`"ops" in user.groups`, unknown, closed, `{}`, true, undecided},
+		{`user.claims.team == "a"`, unknown, closed, `{}`, true, undecided},
+		{`user.id == "ada" || "ops" in user.groups`, unknown, closed, `{}`, true, yes},
+		{`arguments.amount`, known, closed, `{"amount":true}`, true, yes},
+		{`arguments.amount`, known, closed, `{"amount":1}`, true, no},
+	} {
+		r, err := Compile(test.rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := undecided
+		if allowed, decided := r.Recorded(NewSubject(test.user), test.tool, "trips", []byte(test.arguments), test.complete); decided && allowed {
+			got = yes
+		} else if decided {
+			got = no
+		}
+		if got != test.want {
+			t.Errorf("%s with %s (complete: %t): got %s, want %s", test.rule, test.arguments, test.complete, got, test.want)
+		}
+	}
+}

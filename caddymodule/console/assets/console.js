@@ -7,6 +7,7 @@
 //   .problem[data-field=ID]        the message of the field ID. The field is invalid while there is one.
 //   button[data-fill=ID]           fills data-text into the field ID, if that is empty.
 //   .js-only[hidden]               is shown.
+//   input[type=file][data-into=ID] reads the file that the user chooses into the field ID.
 //
 // Lists that update themselves:
 //
@@ -53,6 +54,10 @@
 			field.rows = Math.min(field.value.split("\n").length, 20);
 		}
 		field.focus();
+	});
+	document.addEventListener("change", function (event) {
+		var field = event.target.dataset && document.getElementById(event.target.dataset.into);
+		if (field && event.target.files[0]) { event.target.files[0].text().then(function (text) { field.value = text; }); }
 	});
 	function markFields() {
 		each(".problem[data-field]", document, function (problem) {

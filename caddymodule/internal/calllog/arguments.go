@@ -13,8 +13,8 @@ import (
 // allArguments in Config.Arguments allows the values of all arguments.
 const allArguments = "*"
 
-// omitted replaces a value that is too large to be kept.
-const omitted = `"…"`
+// Omitted replaces the value of an argument that is too large to be kept.
+const Omitted = `"…"`
 
 // choose returns the members of a JSON object whose names are allowed, with at most keptcall.MaxArguments bytes and without white space.
 // It returns nil if there are none, or if the text is not an object.
@@ -26,7 +26,7 @@ func choose(object []byte, allowed []string) jsontext.Value {
 			return
 		}
 		if len(chosen)+len(name)+len(value)+2 > keptcall.MaxArguments || !utf8.Valid(value) {
-			value = jsontext.Value(omitted)
+			value = jsontext.Value(Omitted)
 		}
 		if len(chosen)+len(name)+len(value)+2 > keptcall.MaxArguments {
 			return
