@@ -170,7 +170,7 @@ func TestAgentsReport_says_what_to_mend(t *testing.T) {
 	}
 	encoded, _ := s.agents("report", "--range", "7d", "--tool", "listTrips")
 	var tool calllog.ToolReport
-	if err := json.Unmarshal([]byte(encoded), &tool); err != nil || tool.Calls != 2 || tool.Failures != 1 || len(tool.Weeks) != 1 {
+	if err := json.Unmarshal([]byte(encoded), &tool); err != nil || [...]int{tool.Calls, tool.Failures, len(tool.Weeks)} != [...]int{2, 1, 1} {
 		t.Errorf("%v, %s", err, encoded)
 	}
 	if out, notes := s.agents("report", "--tool", "none"); out != "" || notes != "No call fits.\n" {

@@ -68,7 +68,7 @@ func (c *Handler) exportCalls(q *request, query calllog.Query, format string) (*
 				err = ctx.Err()
 			}
 			if err != nil {
-				c.site.logger.Warn("exporting the kept calls failed", zap.Error(err))
+				c.site.logger.Warn("reading the kept calls failed", zap.Error(err))
 				panic(http.ErrAbortHandler)
 			}
 		}

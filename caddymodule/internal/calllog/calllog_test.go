@@ -714,7 +714,7 @@ func TestStats_reports_what_to_mend(t *testing.T) {
 	if got, want := fmt.Sprint(get.Reasons, get.Outcomes), "[{no trip # 2}] [{invalid 3} {refused 2}]"; got != want {
 		t.Errorf("got the reasons and outcomes %s, want %s", got, want)
 	}
-	if w := get.Weeks[0]; len(get.Weeks) != 4 || w.Calls != 6 || w.Failures != 5 || w.Invalid != 3 || get.Invalid() != 3 {
+	if w := get.Weeks[0]; [...]int{len(get.Weeks), w.Calls, w.Failures, w.Invalid, get.Invalid()} != [...]int{4, 6, 5, 3, 3} {
 		t.Errorf("got the weeks %+v", get.Weeks)
 	}
 	if get.Tokens() != 4000/6/4 || get.Weeks[1].Tokens() != 0 {
