@@ -65,7 +65,7 @@ type Host struct {
 	options   Options
 	shared    func() *shared // with the Hosts of other configurations
 	endpoints callEndpoints
-	kept      keptcall.Source
+	kept      keptcall.Source   // set by Open
 	calls     caddyhttp.Handler // that tool calls pass; set by Open
 	documents caddyhttp.Handler // that requests for documents of the site pass; set by Open
 	open      chan struct{}     // closed by Open
@@ -86,7 +86,7 @@ type Host struct {
 // New returns a Host. Release frees it.
 func New(options Options) *Host {
 	options.Realm = sync.OnceValue(options.Realm)
-	h := &Host{options: options, kept: route.CallsOf(options.App), open: make(chan struct{})}
+	h := &Host{options: options, open: make(chan struct{})}
 	h.shared = sync.OnceValue(func() *shared { return acquireShared(options.Realm()) })
 	h.serving, h.endServing = context.WithCancel(context.Background())
 	h.waiting, h.endWaiting = context.WithCancel(context.Background())
@@ -100,6 +100,7 @@ func (h *Host) Open() (err error) {
 	if h.calls, h.documents, err = h.options.Chain.Compile(h.options.Serve); err != nil {
 		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
 	}
+	h.kept = route.CallsOf(h.options.App)
 	close(h.open)
 	h.shared().current.Store(h)
 	processMetrics.open(h)
