@@ -19,7 +19,7 @@ var lacking = map[string]string{
 
 var (
 	// optionName is a module, a field or a command in the references.
-	optionName = regexp.MustCompile("`([a-z][a-z0-9_.]*)`")
+	optionName = regexp.MustCompile("`([a-z][a-z0-9_.]*|caddy [a-z ]+)`")
 	sourceMark = regexp.MustCompile(`\(([a-z]\d)\)`)
 	sourceRow  = regexp.MustCompile(`(?m)^\| ([a-z]\d) \| .+ \| (\d{4}(?:-\d\d-\d\d)?|none) \|$`)
 )
