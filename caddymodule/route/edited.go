@@ -16,15 +16,13 @@ func (r callRun) edited(ctx context.Context, outcome *tools.Outcome) {
 	for range maxEdits {
 		edit := outcome.Failure.Edited
 		ctx = edit.Context(withoutReview(ctx))
-		arguments := edit.Arguments
-		if r.caller.inspects() {
-			i := newInspection(ctx, &r.caller.dispatch, outcome.Tool)
-			ctx, arguments = i.arguments(ctx, r.call.Name, arguments)
-			noteWould(ctx, i.Would)
-			if rejected, ok := rejectedOutcome(ctx, r.set, r.call.Name); ok {
-				*outcome = rejected
-				return
-			}
+		i := newInspection(ctx, &r.caller.dispatch, outcome.Tool)
+		var arguments []byte
+		ctx, arguments = i.arguments(ctx, r.call.Name, edit.Arguments)
+		noteWould(ctx, i.Would)
+		if rejected, ok := rejectedOutcome(ctx, r.set, r.call.Name); ok {
+			*outcome = rejected
+			return
 		}
 		r.call = r.caller.readArguments(r.set, r.call.Name, arguments)
 		r.call.Started = started
