@@ -84,6 +84,11 @@ type Call struct {
 	// to find held results of calls with Inspected; nil if there are no inspectors that require reviews.
 	Originals *review.Originals
 
+	// Editable is true if the caller of the Guard can make the call with other inputs, so that reviewers may change them. See Edit.
+	Editable bool
+	// Edit is set if the call has the inputs of a reviewer. The caller of the Guard got it from Begin.
+	Edit *Edit
+
 	// Would is what a rule in log only, outside of the Guard, would have done to the call. The record has it if the call passes.
 	Would audit.Would
 
@@ -140,6 +145,9 @@ type Ticket struct {
 	// If it is set, the call must not be made again.
 	Replayed *Replay
 
+	// Changed says for the model what reviewers have changed in the inputs; "" if the call, or that of Replayed, has those of the client.
+	Changed string
+
 	// Unrecorded is the reason why the record must not contain the outputs, for example
 	// engagement.OmittedCredentials. Set it before Finish. "" allows the record to contain them.
 	Unrecorded string
@@ -176,7 +184,8 @@ type Replay struct {
 //   - The reviewer of the input restriction has approved. Begin waits for the decision up to
 //     GuardOptions.ReviewWait, unless Call.NoWait is set.
 //
-// The error is an *engagement.Refusal, and then the call must not be made.
+// The error is an *engagement.Refusal, and then the call must not be made. Exception: if a reviewer has approved an editable call with
+// other inputs, the error is an *Edit.
 func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if c.Agent == nil {
 		return nil, &engagement.Refusal{
@@ -188,7 +197,7 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if !c.Checked || inputs == nil {
 		inputs, err = CheckInputs(inputs)
 	}
-	if err := errors.Join(err, c.check()); err != nil {
+	if err := errors.Join(err, c.check(), c.Edit.check(inputs)); err != nil {
 		return nil, &engagement.Refusal{
 			Kind: engagement.KindInvalid, Agent: c.Agent.Name, Engagement: c.Engagement, Name: c.Name,
 			Message: "the call was not made: " + err.Error(),
@@ -201,7 +210,11 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	}
 	if c.Turn != nil {
 		c.Turn.awaitDecision(ctx)
-		defer c.Turn.pass()
+		defer func() {
+			if d.edit == nil { // else the decision comes with the inputs of the reviewer
+				c.Turn.pass()
+			}
+		}()
 	}
 	if err := d.run(d.begin, d.decide); err != nil {
 		return nil, refuseUnrecorded(&c.Binding, c.Name, false, err)
@@ -209,6 +222,9 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if d.refusal != nil {
 		g.notifyEnd(d.refusal, c.User)
 		return nil, d.refusal
+	}
+	if d.edit != nil {
+		return nil, d.edit
 	}
 	d.passing.noteTrial(&d.trial)
 	return &d.passing, nil

@@ -36,6 +36,7 @@ type check struct {
 	hashed   string         // see hash
 	required RequiredReview // that is decided or requested now
 	trial    trial
+	edit     *Edit // how the call must be made instead; nil for no other way
 
 	view    assertion.View // of the assertion that is evaluated
 	pending assertion.Pending
@@ -49,6 +50,7 @@ type outcome struct {
 	prepare bool                        // a review is required and must be prepared
 	wait    *engagement.RequestedReview // wait for the decision of that review
 	fetch   string                      // id of the review whose result may be released
+	edited  *engagement.RequestedReview // that was approved with other inputs
 }
 
 // trial is what the rules in log only would have changed about a call, or about its result. A rule that cannot be judged never
@@ -101,11 +103,13 @@ func (c *check) run(begin func(time.Time) *engagement.State, decide func(*engage
 			err = c.await(until)
 		case c.fetch != "":
 			err = c.fetchHeld()
+		case c.edited != nil:
+			c.edit, err = c.fetchEdit()
 		default:
 			c.cleanUp()
 			return nil
 		}
-		if err != nil || c.refusal != nil {
+		if err != nil || c.refusal != nil || c.edit != nil {
 			return err
 		}
 	}
@@ -183,7 +187,7 @@ func (d *decision) begin(now time.Time) *engagement.State {
 // decide decides whether the call may be made.
 func (d *decision) decide(t *engagement.Tx) error {
 	d.outcome, d.first, d.released = outcome{}, false, 0
-	d.passing.Number, d.passing.Nth, d.passing.Review, d.passing.Replayed = 0, 0, "", nil
+	d.passing.Number, d.passing.Nth, d.passing.Review, d.passing.Replayed, d.passing.Changed = 0, 0, "", nil, ""
 	call, capability := &d.passing.call, d.passing.Capability
 	d.trial.begin(call.Would)
 	if call.User.Email != "" {
@@ -200,6 +204,11 @@ func (d *decision) decide(t *engagement.Tx) error {
 	if len(t.State.Reviews) > 0 {
 		if i := d.findHeld(t); i >= 0 {
 			return d.decideHeld(t, i)
+		}
+		if i := d.findEdited(t); i >= 0 {
+			a := t.State.Reviews[i]
+			d.edited = &a
+			return engagement.ErrUnchanged
 		}
 	}
 	if call.Uncertain && !d.hasReview(t) {
@@ -218,7 +227,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 			d.tryReview(capability.Input)
 		}
 	}
-	if call.Inspected != nil || capability.RequiresReview(capability.Input) {
+	if call.Inspected != nil || call.Edit != nil || capability.RequiresReview(capability.Input) {
 		return d.decideReviews(t, d.passing.requiredReviews())
 	}
 	d.pass(t, "")
@@ -283,7 +292,7 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 func (d *decision) pass(t *engagement.Tx, asked string) {
 	call := &d.passing.call
 	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.recordedInputs(), asked, d.trial.would, call.Agent.ShortCircuit > 0)
-	d.passing.Review, d.passing.born = asked, t.State.Born
+	d.passing.Review, d.passing.born, d.passing.Changed = asked, t.State.Born, d.changed()
 }
 
 // notAllowed returns a message that lists the capabilities that the agent may use instead.

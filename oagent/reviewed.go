@@ -80,11 +80,16 @@ func (c *check) newReview() *review.Review {
 		Inputs:     c.ticket.recordedInputs(),
 		Outputs:    c.outputs,
 		Result:     c.status,
-		InputsHash: c.hash(),
+		InputsHash: c.requestedHash(),
 		Document:   call.Agent.Hash,
 		Inspector:  required.Inspector,
 		Found:      required.Found,
 		Trace:      calltrace.Parent(c.ctx),
+		Editable:   call.Editable && c.side == engagement.SideInput && (call.Inspected == nil || bytes.Equal(call.Inspected.Inputs, c.ticket.inputs)),
+		Changed:    c.changed(),
+	}
+	if call.Edit != nil && c.side == engagement.SideInput {
+		r.Editor = call.Edit.editor
 	}
 	if i := call.Inspected; required.Inspector != "" && call.Originals.Keep && !bytes.Equal(i.Inputs, c.ticket.inputs) {
 		r.Original, r.Originals, r.HasOriginal = c.ticket.inputs, call.Originals, true
@@ -110,13 +115,7 @@ func (c *check) hash() string {
 }
 
 // canonical returns the inputs in the form of which hash is a digest.
-func (c *check) canonical() jsontext.Value {
-	canonical := c.ticket.inputs.Clone()
-	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
-		return c.ticket.inputs // not canonical: at least equal bytes have equal hashes
-	}
-	return canonical
-}
+func (c *check) canonical() jsontext.Value { return review.Canonical(c.ticket.inputs) }
 
 // isHash reports whether a stored hash is of the same inputs. It may be older than the requirement of an inspector, or than the secret.
 func (c *check) isHash(stored string) bool {
@@ -222,10 +221,28 @@ func (c *check) fetchHeld() error {
 // findReview returns the index of the review of the call's inputs by a reviewer, or -1. A call that passes removes
 // its review, so there is none if the call may have been made.
 func (d *decision) findReview(t *engagement.Tx, reviewer string) int {
+	call := &d.passing.call
+	if i := call.Edit.find(d.requests(t)); i >= 0 && t.State.Reviews[i].Reviewer == reviewer && t.State.Reviews[i].Document == call.Agent.Hash {
+		return i
+	}
 	return d.requests(t).Find(func(a *engagement.RequestedReview) bool {
-		return a.Side == engagement.SideInput && a.Name == d.passing.call.Name && a.Inputs == d.hash() &&
-			a.Reviewer == reviewer && a.Document == d.passing.call.Agent.Hash
+		return a.Side == engagement.SideInput && a.Name == call.Name && a.Inputs == d.hash() &&
+			a.Reviewer == reviewer && a.Document == call.Agent.Hash &&
+			(a.Status != engagement.ReviewEdited || call.Editable && !call.Edit.has(a.ID))
 	})
+}
+
+// findEdited returns the index of a review that was approved with other inputs than those of the call, or -1.
+func (d *decision) findEdited(t *engagement.Tx) int {
+	if !d.passing.call.Editable {
+		return -1
+	}
+	for _, r := range d.passing.requiredReviews() {
+		if i := d.findReview(t, r.Reviewer); i >= 0 && t.State.Reviews[i].Status == engagement.ReviewEdited && !d.passing.call.Edit.has(t.State.Reviews[i].ID) {
+			return i
+		}
+	}
+	return -1
 }
 
 // hasReview reports whether there is a review of the call's inputs.
@@ -236,6 +253,11 @@ func (d *decision) hasReview(t *engagement.Tx) bool {
 // decideReviews lets the call pass if its reviewers have approved it (OpenAgentSpec v1,
 // restriction, require_review). They decide one after the other.
 func (d *decision) decideReviews(t *engagement.Tx, required []RequiredReview) error {
+	edit := d.passing.call.Edit
+	if edit != nil && edit.find(d.requests(t)) < 0 {
+		d.refusal = d.complete(usedRefusal(&d.passing.call))
+		return engagement.ErrUnchanged
+	}
 	for i := range required {
 		d.required = required[i]
 		at := d.findReview(t, d.required.Reviewer)
@@ -243,7 +265,7 @@ func (d *decision) decideReviews(t *engagement.Tx, required []RequiredReview) er
 			return d.requestReview(t)
 		}
 		switch a := t.State.Reviews[at]; a.Status {
-		case engagement.ReviewApproved:
+		case engagement.ReviewApproved, engagement.ReviewEdited:
 		case engagement.ReviewDenied:
 			return d.refuse(t, denied(&a, d.rule()))
 		default:
@@ -256,6 +278,9 @@ func (d *decision) decideReviews(t *engagement.Tx, required []RequiredReview) er
 		at := d.findReview(t, r.Reviewer)
 		approved = t.State.Reviews[at].ID
 		d.requests(t).Drop(at)
+	}
+	if edit != nil {
+		t.State.Reviews = slices.DeleteFunc(t.State.Reviews, edit.replaced(d.passing.call.Name))
 	}
 	d.pass(t, approved)
 	return nil
@@ -314,6 +339,7 @@ func (d *decision) decideHeld(t *engagement.Tx, i int) error {
 	}
 	d.released = t.State.Reviews[i].Released
 	d.passing.Number, d.passing.Nth, d.passing.Review = a.Call, a.Nth, a.ID
+	d.passing.Changed = d.held.Changed
 	d.passing.Replayed = &Replay{Outputs: d.held.Outputs, Status: d.held.Result}
 	return nil
 }

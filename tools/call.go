@@ -152,6 +152,18 @@ func (c *Call) AppendArguments(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// CallerArguments returns the arguments of AppendArguments without those that the gateway fills.
+func (t *Tool) CallerArguments(arguments jsontext.Value) jsontext.Value {
+	var kept strictjson.ObjectBuilder
+	members, _ := strictjson.Members(nil, arguments)
+	for _, m := range members {
+		if i, known := t.Plan.index.position(t.Plan.Arguments, m.Name); !known || !t.Plan.Encodings[i].Filled {
+			kept.Add(m.Name, m.Value)
+		}
+	}
+	return kept.Close()
+}
+
 type callKey struct{}
 
 // CallContext is a context that carries a call. Handlers that run after an adapter read the tool and the

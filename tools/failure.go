@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -54,6 +55,15 @@ type Failure struct {
 	// Connection is set if the call needs the user's own account at a third party. The call can be repeated when the user has
 	// connected it.
 	Connection *Connection
+
+	// Edited is set if the call was not made, and must be made with other arguments instead. A Caller does so.
+	Edited *Edited
+}
+
+// Edited has the arguments with which a reviewer has approved a call.
+type Edited struct {
+	Arguments []byte
+	Context   func(context.Context) context.Context // of the call with these arguments
 }
 
 // Reason returns the message, "" if f is nil.

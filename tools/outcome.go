@@ -47,6 +47,9 @@ type Result struct {
 	// API.
 	Exposed string
 
+	// Changed says for the model what reviewers have changed in the arguments. It is "" if the call had those of the client.
+	Changed string
+
 	// Note describes for the model which part of the response the gateway omitted from Body, and how
 	// to get it. It is "" if Body is the whole response.
 	Note string

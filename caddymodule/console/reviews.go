@@ -33,6 +33,10 @@ type reviewModel struct {
 
 	DecidedBy engagement.Decider `json:"decided_by,omitzero"`
 
+	MayEdit bool   `json:"may_edit,omitzero"` // the viewer may change the arguments
+	Edited  raw    `json:"edited,omitzero"`
+	Changed string `json:"changed,omitzero"`
+
 	Request string             `json:"request,omitzero"` // of the user
 	Task    string             `json:"task,omitzero"`    // of the agent that called this one
 	Entries []engagement.Entry `json:"entries,omitzero"`
@@ -57,6 +61,7 @@ type reviewPage struct {
 	MaySee   bool           `json:"-"` // the viewer may see the Engagement
 	Problem  string         `json:"-"`
 	Comment  string         `json:"-"`
+	Inputs   string         `json:"-"` // in the form, if the viewer may change them
 }
 
 // serveReviews serves the reviews that wait for the viewer, and their decision.
@@ -197,7 +202,17 @@ func (p *recordPages) decideReview(id string) (*page, error) {
 		return nil, err
 	}
 	body := append([]byte(`{"decision":`), strictjson.AppendString(nil, decision)...)
-	body = append(strictjson.AppendString(append(body, `,"comment":`...), m.Comment), '}')
+	body = strictjson.AppendString(append(body, `,"comment":`...), m.Comment)
+	if m.Inputs = p.in.PostForm.Get("inputs"); decision == "approve" && m.Review.MayEdit && m.Inputs != "" {
+		if !strictjson.Valid([]byte(m.Inputs)) {
+			m.Problem = "The arguments are not valid JSON."
+			shown := m.page()
+			shown.status = http.StatusBadRequest
+			return shown, nil
+		}
+		body = append(append(body, `,"inputs":`...), m.Inputs...)
+	}
+	body = append(body, '}')
 	if status, err := p.do(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
 		m.Problem = err.Error()
 		if status == http.StatusNotFound || status == http.StatusServiceUnavailable {

@@ -344,14 +344,15 @@ func resultOf(call *guard.HostedCall, name, toolName string, outcome *tools.Outc
 	case outcome.Failure != nil:
 		return run.Result{Text: outcome.Failure.Message, IsError: true}
 	}
-	body := outcome.Result.Body
+	body, result := outcome.Result.Body, run.Result{Changed: outcome.Result.Changed}
 	switch {
 	case len(body) == 0:
-		return run.Result{}
 	case strictjson.Check(body) == nil:
-		return run.Result{Outputs: append([]byte(nil), body...)}
+		result.Outputs = append([]byte(nil), body...)
 	case utf8.Valid(body):
-		return run.Result{Text: string(body)}
+		result.Text = string(body)
+	default:
+		result.Text = "the response is not text: " + outcome.Result.MediaType()
 	}
-	return run.Result{Text: "the response is not text: " + outcome.Result.MediaType()}
+	return result
 }

@@ -78,6 +78,27 @@ func TestHosting_waits_for_reviews(t *testing.T) {
 	}
 }
 
+// TestHosting_makes_the_call_that_a_reviewer_changed gives the model the result, and what was changed.
+func TestHosting_makes_the_call_that_a_reviewer_changed(t *testing.T) {
+	s := hosted(t, sitetest.AgentDocument("desk", reviewedAgent), "reviews /reviews\nreviewer boss {\npeople boss\nmay_edit\n}",
+		sitetest.Play(sitetest.Calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Done."}))
+	location := s.Begin("ann", "desk", "Go")
+	review := pending(s, "ann", location)
+	if a := s.As("boss", "POST", review, `{"decision":"approve","inputs":{"to":"Basel"}}`); a.Status != http.StatusOK {
+		t.Fatalf("decision: status %d, %s", a.Status, a.Body)
+	}
+	if v := s.State("ann", location); v.Status != "complete" || v.Usage.ToolCalls != 1 {
+		t.Errorf("state %+v", v)
+	}
+	if got := s.API.Received(); len(got) != 1 {
+		t.Errorf("the API has received %d requests, want 1", len(got))
+	}
+	result := strings.Join(answers(s), "\n")
+	if !strings.Contains(result, `"changed":"A reviewer changed the arguments before the call: to from \"Bern\" to \"Basel\""`) || !strings.Contains(result, `"path":"/trips"`) {
+		t.Errorf("the model got %s", result)
+	}
+}
+
 func TestHosting_goes_on_after_a_reload(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := sitetest.NewHostedSite(t, sitetest.AgentDocument("desk", reviewedAgent), func(r *modelserver.Request) modelserver.Step {

@@ -150,6 +150,8 @@ func decideAs(ctx context.Context, guard *oagent.Guard, id, user string, approve
 		return nil, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("no review with this id waits: it was decided, has expired, or never existed")}
 	case strings.HasPrefix(open[i].Reviewer, review.AgentScheme):
 		return nil, caddy.APIError{HTTPStatus: http.StatusForbidden, Err: fmt.Errorf("the agent %s decides this review", open[i].Reviewer)}
+	case user == open[i].Editor:
+		return nil, caddy.APIError{HTTPStatus: http.StatusForbidden, Err: fmt.Errorf("the user %s has changed the arguments, so another one must approve them", user)}
 	case user == open[i].User.ID && user != open[i].Reviewer:
 		return nil, caddy.APIError{HTTPStatus: http.StatusForbidden, Err: fmt.Errorf("the call is one of the user %s, who cannot decide its review", user)}
 	}

@@ -73,6 +73,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		}
 //		reviewer       <name> {
 //			people     <users...> [after <duration>]
+//			may_edit
 //		}
 //		reviewer       <agent> [<users...>] {
 //			ask        <url>

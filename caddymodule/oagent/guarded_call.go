@@ -74,6 +74,9 @@ func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next cadd
 		return d.answer(refusal)
 	}
 	if d.admission, refusal = admit(d.request, d.caller, d.op); refusal != nil {
+		if refusal.edit != nil {
+			return d.requireEdit(refusal.edit)
+		}
 		return d.answer(refusal)
 	}
 	return passOn(d, next)
@@ -319,10 +322,16 @@ func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspect
 	if originals := q.handler.Originals; originals != nil {
 		call.Originals = originals.opened
 	}
+	if q.rec != nil && q.call != nil {
+		call.Editable, call.Edit = true, editOf(q.r.Context())
+	}
 	if q.hosted != nil {
 		call.NoWait, call.Turn, call.Uncertain = true, q.hosted.Turn, q.hosted.Uncertain
 	}
 	ticket, err := guard.Begin(q.r.Context(), call)
+	if edit, ok := errors.AsType[*oagent.Edit](err); ok {
+		return nil, &refusalError{edit: edit}
+	}
 	if err != nil {
 		return nil, asRefusalError(err)
 	}

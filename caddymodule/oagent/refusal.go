@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/callid"
@@ -70,6 +71,8 @@ type refusalError struct {
 	status int
 	cause  error // for the log; nil if the Refusal has it
 	own    bool  // the handler decided it, not the Guard
+
+	edit *oagent.Edit // the call must be made with the inputs of a reviewer; then there is no Refusal
 }
 
 // asRefusalError converts an error of the Guard; nil if there is none.

@@ -32,6 +32,9 @@ import (
 func passOn(d decision, next caddyhttp.Handler) error {
 	d.setPlaceholders(allowed)
 	s := &response{d: d, ticket: d.admission.ticket, next: next}
+	if rec := d.request.rec; rec != nil {
+		rec.Changed = s.ticket.Changed
+	}
 	if s.ticket.Replayed != nil {
 		return s.sendReviewed()
 	}

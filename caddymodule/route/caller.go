@@ -283,6 +283,12 @@ func (r callRun) execute(ctx context.Context) (outcome tools.Outcome) {
 		}
 	}
 	outcome = r.call.Execute(ctx, r.caller)
+	if outcome.Failure != nil && outcome.Failure.Edited != nil {
+		r.edited(ctx, &outcome)
+	}
+	if outcome.Result != nil && outcome.Result.Changed != "" {
+		noteChanged(&outcome)
+	}
 	if r.caller.inspectors != nil {
 		hideValues(ctx, r.call.Name, &outcome)
 	}

@@ -238,7 +238,7 @@ func (d *dispatch) decodeResult(t *tools.Tool, rec *Recorder) (*tools.Result, er
 		ConcealInResponse(rec.Injected.Secrets(rec.Status), rec.Headers, body)
 	}
 	result := &rec.result
-	*result = tools.Result{Status: rec.Status, Header: rec.Headers, Exposed: rec.Exposed}
+	*result = tools.Result{Status: rec.Status, Header: rec.Headers, Exposed: rec.Exposed, Changed: rec.Changed}
 	switch {
 	case body == nil:
 	case len(body.B) == 0:

@@ -25,6 +25,7 @@ type Recorder struct {
 	cancel             context.CancelCauseFunc // ends the call
 	Refusal            *tools.Failure          // set by a guard after the endpoint; the response reports the same
 	Exposed            string                  // set by a guard after the endpoint; see tools.Result
+	Changed            string                  // set by a guard after the endpoint; see tools.Result
 	ClientRequest      *http.Request           // the client's request to the endpoint; nil if this is not a tool call
 	ToolsetCredentials *security.Supplement    // credentials that the gateway adds for the toolset
 	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials

@@ -66,6 +66,10 @@ const (
 	ReviewApproved = "approved"
 	ReviewDenied   = "denied"
 
+	// ReviewEdited is the status in the Engagement of a review that was approved with other inputs. The call with the inputs of the
+	// client never passes with it, and versions without this status let no call pass.
+	ReviewEdited = "edited"
+
 	// ReviewReleased is the status in the Engagement of an approved review whose result was
 	// released.
 	ReviewReleased = "released"

@@ -72,12 +72,16 @@ type RequestedReview struct {
 	Document string `json:"document"` // Agent.Hash
 	Call     int64  `json:"call"`     // the call whose result is under review; 0 if the call was not made yet
 	Nth      int64  `json:"nth"`
-	Status   string `json:"status"` // as Review.Status
+	Status   string `json:"status"` // as Review.Status, ReviewReleased or ReviewEdited
 	Comment  string `json:"comment"`
 	At       int64  `json:"at"`                // when it was requested
 	Released int64  `json:"released,omitzero"` // when the result was released, if Status is ReviewReleased
 
 	DecidedBy Decider `json:"decided_by,omitzero"`
+
+	// For ReviewEdited: the position in the log of the EntryDecided that has the inputs of the reviewer, and their hash.
+	Edited     int64  `json:"edited,omitzero"`
+	EditedHash string `json:"edited_hash,omitzero"`
 }
 
 // Decider is the user who decided a review.

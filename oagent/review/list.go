@@ -30,6 +30,10 @@ type Summary struct {
 	Name      string          `json:"name"` // the tool or agent called
 	AskedAt   time.Time       `json:"asked_at"`
 	ExpiresAt time.Time       `json:"expires_at"` // end of its validity
+
+	// Editor is the id of the user who has changed the inputs as the reviewer of another review of the call. This user does not
+	// decide the review; "" if there is none.
+	Editor string `json:"editor,omitzero"`
 }
 
 // Compare orders summaries by age, oldest first.

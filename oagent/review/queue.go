@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
@@ -21,6 +23,10 @@ var (
 
 	// ErrBusy means that the reviewer has too many open reviews.
 	ErrBusy = errors.New("the reviewer has too many open reviews")
+	// ErrNotEditable means that the inputs of the review cannot be changed.
+	ErrNotEditable = errors.New("the inputs of this review cannot be changed")
+	// ErrTooLarge means that the record has no room for the inputs of a reviewer.
+	ErrTooLarge = errors.New("the inputs are too large for the record")
 )
 
 // Options configures a Queue. Every option is required.
@@ -176,23 +182,32 @@ func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, c
 
 // DecideBy is Decide by a user, who is recorded with the decision.
 func (q *Queue) DecideBy(ctx context.Context, id, reviewer string, by engagement.Decider, approve bool, comment string) (*Review, error) {
+	verdict := engagement.ReviewDenied
+	if approve {
+		verdict = engagement.ReviewApproved
+	}
+	return q.decide(ctx, id, reviewer, by, verdict, comment, nil)
+}
+
+// decide decides a review. edited are the inputs of an approval with other ones; nil without a change.
+func (q *Queue) decide(ctx context.Context, id, reviewer string, by engagement.Decider, verdict, comment string, edited jsontext.Value) (*Review, error) {
 	r, err := q.Get(ctx, id, reviewer)
 	if err != nil {
 		return nil, err
 	}
-	verdict, comment := engagement.ReviewDenied, text.Cut(comment, MaxComment)
-	if approve {
-		verdict = engagement.ReviewApproved
-	}
+	comment = text.Cut(comment, MaxComment)
 	switch {
-	case r.Status == verdict:
+	case r.Status == verdict && hashOf(r.Edited) == hashOf(edited):
 		return r, nil
 	case r.Status != engagement.ReviewPending:
 		return r, ErrDecided
 	case q.isOver(r):
 		return nil, ErrNotFound
 	}
-	r.DecidedBy = by
+	if r.DecidedBy = by; edited != nil {
+		r.Changed = Changes(r.Inputs, edited)
+	}
+	r.Edited = edited
 	if r.ByAgent != "" {
 		if err := q.recordDecision(ctx, r, verdict, comment); err != nil {
 			return nil, err
@@ -228,6 +243,7 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 			return engagement.ErrUnchanged // a concurrent decision was the same
 		}
 		stored.Status, stored.Comment, stored.DecidedAt, stored.DecidedBy, stored.HasOriginal = verdict, comment, at, r.DecidedBy, false
+		stored.Edited, stored.Changed = r.Edited, r.Changed
 		if verdict == engagement.ReviewDenied {
 			stored.Outputs = nil // they will not be released
 		}
@@ -252,6 +268,10 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 // recorded, there is no error, because the steps after it may have been interrupted.
 func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comment string) error {
 	var decided error
+	status, hash := verdict, hashOf(r.Edited)
+	if hash != "" {
+		status = engagement.ReviewEdited
+	}
 	err := q.options.Records.Change(ctx, r.Key, nil, func(t *engagement.Tx) error {
 		decided = nil
 		i := q.Requests(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID })
@@ -259,7 +279,7 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 		case i < 0:
 			decided = ErrNotFound
 			return engagement.ErrUnchanged
-		case t.State.Reviews[i].Status == verdict, t.State.Reviews[i].Status == engagement.ReviewReleased && verdict == engagement.ReviewApproved:
+		case t.State.Reviews[i].Status == status && t.State.Reviews[i].EditedHash == hash, t.State.Reviews[i].Status == engagement.ReviewReleased && verdict == engagement.ReviewApproved:
 			r.DecidedBy = t.State.Reviews[i].DecidedBy
 			return engagement.ErrUnchanged
 		case t.State.Reviews[i].Status != engagement.ReviewPending:
@@ -267,8 +287,17 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 			return engagement.ErrUnchanged
 		}
 		a := &t.State.Reviews[i]
-		a.Status, a.Comment, a.DecidedBy = verdict, text.Cut(comment, maxStoredComment), r.DecidedBy
-		t.Log(engagement.Entry{Event: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, DecidedBy: r.DecidedBy, Verdict: verdict, Comment: comment})
+		e := engagement.Entry{Event: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, DecidedBy: r.DecidedBy, Verdict: verdict, Comment: comment}
+		if hash != "" {
+			if e.Inputs, e.Why = t.Keep(r.Edited), changedNames(r.Inputs, r.Edited); engagement.IsOmitted(e.Inputs) {
+				decided = ErrTooLarge
+				return engagement.ErrUnchanged
+			}
+		}
+		a.Status, a.Comment, a.DecidedBy = status, text.Cut(comment, maxStoredComment), r.DecidedBy
+		if at := t.Log(e); hash != "" {
+			a.Edited, a.EditedHash = at, hash
+		}
 		t.Durable, t.Prolong = true, true
 		return nil
 	})

@@ -51,6 +51,8 @@ const (
 //     identical call gets the held result and the tool is not called again. Identical calls
 //     within sharePeriod get the same result. The store keeps the result until it is
 //     released or the review expires.
+//   - A reviewer may approve an editable call with other inputs. An identical call then passes with those
+//     inputs, see oagent.Edit.
 //   - After a denial, identical calls are refused as long as the Engagement keeps the review.
 type Review struct {
 	Summary
@@ -71,6 +73,10 @@ type Review struct {
 	Inspector   string   `json:"inspector,omitzero"` // that requires the review; "" if the agent's document does
 	Found       []string `json:"found,omitempty"`    // what it has found and masked in Inputs
 	HasOriginal bool     `json:"original,omitzero"`  // until the decision, there are original inputs, see Queue.Original
+
+	Editable bool           `json:"editable,omitzero"` // a reviewer may approve the call with other inputs, see Queue.ApproveEdited
+	Edited   jsontext.Value `json:"edited,omitzero"`   // the inputs that were approved instead of Inputs
+	Changed  string         `json:"changed,omitzero"`  // what reviewers have changed in the inputs, see Changes
 
 	Original   jsontext.Value `json:"-"` // original inputs of a review that is not stored yet; nil if there are none
 	Originals  *Originals     `json:"-"` // encrypts them

@@ -19,7 +19,7 @@ func (UserData) Export(ctx context.Context, st store.Store, user string) (any, e
 		case err != nil:
 			return err
 		case r.User.ID != user && r.DecidedBy.User == user:
-			r.Inputs, r.Outputs, r.User.ID, r.User.Email, r.Engagement = nil, nil, "", "", ""
+			r.Inputs, r.Outputs, r.Edited, r.Changed, r.User.ID, r.User.Email, r.Engagement = nil, nil, nil, "", "", "", ""
 		case r.User.ID != user:
 			return nil
 		}

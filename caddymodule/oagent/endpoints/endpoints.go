@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
@@ -204,9 +205,9 @@ func (q *Request) Write(value any) {
 
 // jsonObject reads a small JSON body of a POST that changes something. If the request is
 // invalid, it sends an error response and returns false. In particular it rejects requests
-// that a form on another site could have sent (CSRF).
-func (q *Request) jsonObject(members ...string) (map[string]string, bool) {
-	body, ok := q.ReadBody(maxBody)
+// that a form on another site could have sent (CSRF). The member inputs can have any value, which goes to inputs.
+func (q *Request) jsonObject(inputs *jsontext.Value, members ...string) (map[string]string, bool) {
+	body, ok := q.ReadBody(maxBody + oagent.LargestMaxPayload)
 	if !ok {
 		return nil, false
 	}
@@ -216,8 +217,12 @@ func (q *Request) jsonObject(members ...string) (map[string]string, bool) {
 	}
 	values := make(map[string]string, len(members))
 	for _, m := range parts {
+		if m.Name == "inputs" {
+			*inputs = m.Value
+			continue
+		}
 		if !slices.Contains(members, m.Name) || json.Unmarshal(m.Value, new(string)) != nil {
-			q.Problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+".")
+			q.Problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+". It may also have the object inputs.")
 			return nil, false
 		}
 		var text string

@@ -294,6 +294,7 @@ func (v reviewRequest) showReview(deciders []decider) {
 	}
 	shown, err := v.q.Options.Reviewers.Show(v.q.R.Context(), v.q.Guard, found, by.agent)
 	if err == nil && by.agent == nil {
+		shown.MayEdit = v.mayEdit(found, by)
 		err = v.addContext(shown)
 	}
 	if err != nil {
@@ -385,7 +386,8 @@ func (v reviewRequest) decide(deciders []decider, decision string) {
 	if decision == "" {
 		members = []string{"decision", "comment"}
 	}
-	said, ok := v.q.jsonObject(members...)
+	var inputs jsontext.Value
+	said, ok := v.q.jsonObject(&inputs, members...)
 	if !ok {
 		return
 	}
@@ -400,15 +402,23 @@ func (v reviewRequest) decide(deciders []decider, decision string) {
 		v.q.Problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
-	decided, err := v.record(found, by, decision == reviewers.Approve, said["comment"])
+	if inputs != nil {
+		if inputs, ok = v.editedInputs(found, by, decision, inputs); !ok {
+			return
+		}
+	}
+	decided, err := v.record(found, by, decision == reviewers.Approve, said["comment"], inputs)
 	if err == nil {
 		calltrace.Decision(v.q.R.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
 	}
 	v.answerDecided(decided, err)
 }
 
-// record records a decision.
-func (v reviewRequest) record(found *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
+// record records a decision. inputs are those of an approval with other ones; nil for an unchanged call.
+func (v reviewRequest) record(found *review.Review, by decider, approve bool, comment string, inputs jsontext.Value) (*review.Review, error) {
+	if inputs != nil {
+		return v.q.Guard.Reviews.ApproveEdited(v.q.R.Context(), found.ID, by.name, by.by, inputs, comment)
+	}
 	if by.agent == nil {
 		return v.q.Guard.Reviews.DecideBy(v.q.R.Context(), found.ID, by.name, by.by, approve, comment)
 	}
@@ -427,7 +437,9 @@ func (v reviewRequest) answerDecided(decided *review.Review, err error) {
 	case errors.Is(err, review.ErrDecided) && decided != nil && decided.Abandoned:
 		v.q.Problem(http.StatusGone, "Review is over", text.Sentence("The review is over: "+decided.Comment))
 	case errors.Is(err, review.ErrDecided):
-		v.q.Problem(http.StatusConflict, "Review already decided", "The review has the opposite decision, which cannot be changed.")
+		v.q.Problem(http.StatusConflict, "Review already decided", "The review has another decision, which cannot be changed.")
+	case errors.Is(err, review.ErrTooLarge):
+		v.q.Problem(http.StatusRequestEntityTooLarge, "Arguments too large", "The record of the Engagement has no room for these arguments; the operator can raise max_recorded.")
 	case isNothing(err):
 		v.q.Problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
 	case refused:

@@ -18,6 +18,7 @@ import (
 //
 //	reviewer <name> {
 //		people     <users...> [after <duration>]
+//		may_edit
 //	}
 //	reviewer <agent> [<users...>] {
 //		ask        <url> | <module> ...
@@ -46,6 +47,7 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	options := program.options(b)
 	options["ask"] = func() error { return reviewer.readAsk(b, program) }
 	options["people"] = func() error { return reviewer.readPeople(b) }
+	options["may_edit"] = directive.To(b.Flag, &reviewer.MayEdit)
 	options["timeout"] = directive.To(b.Period, &reviewer.Timeout)
 	if err := b.Read("reviewer", options); err != nil {
 		return "", nil, err
@@ -57,6 +59,8 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 		if err := reviewer.checkPeople(math.MaxInt64); err != nil {
 			return "", nil, outer.Errf("reviewer %s: %v", name, err)
 		}
+	case reviewer.MayEdit:
+		return "", nil, outer.Errf("reviewer %s: %v", name, errEditPeople)
 	case reviewer.AskRaw != nil && len(program.Credentials) > 0:
 		return "", nil, outer.Errf("header and credential of reviewer %s are for ask with a URL", name)
 	case reviewer.AskRaw != nil:

@@ -29,6 +29,9 @@ type Agent struct {
 	// from its time on. Default: none; the name is that of an agent.
 	People []People `json:"people,omitempty"`
 
+	// Whether the people may change the arguments of a tool call when they approve it. Default: false.
+	MayEdit bool `json:"may_edit,omitempty"`
+
 	// The users who may decide for the agent. A request by one of them counts as the agent's
 	// if guard selects that agent for the request. Default: none.
 	Users []string `json:"users,omitempty"`
@@ -80,6 +83,9 @@ func (a *Agent) provision(ctx caddy.Context, ttl time.Duration) error {
 	}
 	if slices.Contains(a.Users, "") {
 		return errors.New("user name is empty")
+	}
+	if a.MayEdit {
+		return errEditPeople
 	}
 	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(defaultAskTimeout))
 	if a.Timeout < 0 || time.Duration(a.Timeout) > maxAskTimeout {

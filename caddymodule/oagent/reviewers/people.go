@@ -59,6 +59,14 @@ func (a *Agent) checkPeople(ttl time.Duration) error {
 
 var errPeopleAlone = errors.New("people is for persons who decide, and users, ask and its options are for an agent: use one of the two")
 
+var errEditPeople = errors.New("may_edit is for people: agents do not change arguments")
+
+// MayEdit reports whether those who decide the reviews of a name may change the arguments of a call.
+func (s *Service) MayEdit(reviewer string) bool {
+	a := s.agents[reviewer]
+	return a.HasPeople() && a.MayEdit
+}
+
 // readPeople reads a line of people.
 func (a *Agent) readPeople(b *directive.Block) error {
 	words, p := b.RemainingArgs(), People{}
@@ -120,10 +128,10 @@ func (s *Service) Due(r *review.Summary, now time.Time) []People {
 
 // Entry reports whether a user may decide a review at a time, and by which entry of the people, such as
 // group:managers. A name that is not configured is the id of the user who decides. The user whose call needs
-// the review is never one of the people.
+// the review is never one of the people. Nor does the user decide who has changed the arguments under review: another one must approve them.
 func (s *Service) Entry(user *identity.User, r *review.Summary, now time.Time) (by engagement.Decider, may bool) {
 	switch a, configured := s.agents[r.Reviewer]; {
-	case user.ID == "":
+	case user.ID == "" || user.ID == r.Editor:
 		return by, false
 	case !configured:
 		return engagement.Decider{User: user.ID, Entry: user.ID}, user.ID == r.Reviewer

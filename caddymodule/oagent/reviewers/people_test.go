@@ -68,6 +68,13 @@ func TestEntry_by_user_and_time(t *testing.T) {
 			}
 		})
 	}
+	edited := &review.Summary{Reviewer: "boss", Agent: "desk", AskedAt: asked, Editor: "ann"}
+	if by, may := s.Entry(member("ann"), edited, asked); may {
+		t.Errorf("a review of arguments that the user has changed: got %+v", by)
+	}
+	if _, may := s.Entry(member("bob"), edited, asked); !may {
+		t.Error("another one does not decide about changed arguments")
+	}
 	foreign := &review.Summary{Reviewer: "boss", Agent: "of-another-site", AskedAt: asked}
 	if by, may := s.Entry(member("ann"), foreign, asked); may {
 		t.Errorf("a review of an agent of another site: got %+v", by)

@@ -138,6 +138,7 @@ type Shown struct {
 	Reviewing  string         `json:"reviewing,omitzero"` // for an agent: id of the Engagement in which it decides
 	Intent     string         `json:"intent,omitzero"`    // of the deciding agent
 	Location   string         `json:"location,omitzero"`  // path to decide it; "" if the site has no review endpoint
+	MayEdit    bool           `json:"may_edit,omitzero"`  // the person may change the inputs
 
 	// For people: what the user asked of an agent that this server runs, what the calling agent asked of it, and the
 	// latest entries of the Engagement.

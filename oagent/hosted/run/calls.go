@@ -187,6 +187,9 @@ func resultFor(call *model.ToolCall, r *Result, limit int) *model.ToolResult {
 	}
 	content := []byte(`{"note":`)
 	content = strictjson.AppendString(content, dataNote)
+	if r.Changed != "" {
+		content = strictjson.AppendString(append(content, `,"changed":`...), "A reviewer changed the arguments before the call: "+r.Changed)
+	}
 	content = append(content, `,"`+name+`":`...)
 	content = appendData(content, r, limit)
 	return &model.ToolResult{CallID: call.ID, Content: string(append(content, '}')), IsError: r.IsError}

@@ -103,8 +103,9 @@ type Result struct {
 	// Outputs are the result as JSON. If they are not JSON, Text has them.
 	Outputs jsontext.Value
 	Text    string
-	IsError bool // the tool failed; Outputs or Text say why
-	Notice  bool // the server wrote Text, not the tool; see Notice
+	IsError bool   // the tool failed; Outputs or Text say why
+	Notice  bool   // the server wrote Text, not the tool; see Notice
+	Changed string // what reviewers have changed in the arguments before the call; "" for nothing
 
 	// Wait means that the call has no result yet. It is repeated after Runner.Wake.
 	Wait *Wait
