@@ -77,22 +77,20 @@ func (c *check) fetchEdit() (*Edit, error) {
 	return e, nil
 }
 
-// changed says what reviewers have changed in the inputs, "" for nothing.
-func (c *check) changed() string {
-	edit := c.ticket.call.Edit
-	if edit == nil {
+// changed says what reviewers have changed in the inputs of a call, "" for nothing.
+func (e *Edit) changed(t *Ticket) string {
+	if e == nil {
 		return ""
 	}
-	return review.Changes(edit.original, c.ticket.recordedInputs())
+	return review.Changes(e.original, t.recordedInputs())
 }
 
-// requestedHash returns the hash of the inputs with which the client repeats the call when the review is decided.
-func (c *check) requestedHash() string {
-	edit := c.ticket.call.Edit
-	if edit == nil || c.side == engagement.SideInput {
-		return c.hash()
+// lastEditor returns the id of the user who has changed the inputs, "" for none.
+func (e *Edit) lastEditor() string {
+	if e == nil {
+		return ""
 	}
-	return engagement.Digest(string(review.Canonical(edit.original)))
+	return e.editor
 }
 
 // usedRefusal is for a call whose approval a concurrent identical call has used.

@@ -207,8 +207,11 @@ func TestEdit_result_is_held_for_the_client(t *testing.T) {
 	}
 	want(t, "the result", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true}`), 200)), engagement.KindReviewPending)
 	r, err := g.Reviews.Get(t.Context(), openReview(t, g, "audit"), "audit")
-	if err != nil || string(r.Inputs) != `{"amount":3}` || r.Changed != "amount from 5 to 3" || r.Editable {
-		t.Errorf("the review of the result is %+v, error %v", r, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(r.Inputs) != `{"amount":3}` || r.Changed != "amount from 5 to 3" || r.Editable {
+		t.Errorf("the review of the result is %+v", r)
 	}
 	if _, err := g.Reviews.ApproveEdited(t.Context(), r.ID, "audit", engagement.Decider{User: "eve"}, jsontext.Value(`{}`), ""); !errors.Is(err, review.ErrNotEditable) {
 		t.Errorf("changing the inputs of a call that was made: %v", err)

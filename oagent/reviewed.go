@@ -80,16 +80,18 @@ func (c *check) newReview() *review.Review {
 		Inputs:     c.ticket.recordedInputs(),
 		Outputs:    c.outputs,
 		Result:     c.status,
-		InputsHash: c.requestedHash(),
+		InputsHash: c.hash(),
 		Document:   call.Agent.Hash,
 		Inspector:  required.Inspector,
 		Found:      required.Found,
 		Trace:      calltrace.Parent(c.ctx),
-		Editable:   call.Editable && c.side == engagement.SideInput && (call.Inspected == nil || bytes.Equal(call.Inspected.Inputs, c.ticket.inputs)),
-		Changed:    c.changed(),
 	}
-	if call.Edit != nil && c.side == engagement.SideInput {
-		r.Editor = call.Edit.editor
+	r.Changed = call.Edit.changed(c.ticket)
+	switch {
+	case c.side == engagement.SideInput:
+		r.Editable, r.Editor = call.Editable && bytes.Equal(r.Inputs, c.ticket.inputs), call.Edit.lastEditor()
+	case call.Edit != nil:
+		r.InputsHash = engagement.Digest(string(review.Canonical(call.Edit.original))) // with these, the client repeats the call
 	}
 	if i := call.Inspected; required.Inspector != "" && call.Originals.Keep && !bytes.Equal(i.Inputs, c.ticket.inputs) {
 		r.Original, r.Originals, r.HasOriginal = c.ticket.inputs, call.Originals, true

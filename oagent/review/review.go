@@ -74,14 +74,19 @@ type Review struct {
 	Found       []string `json:"found,omitempty"`    // what it has found and masked in Inputs
 	HasOriginal bool     `json:"original,omitzero"`  // until the decision, there are original inputs, see Queue.Original
 
-	Editable bool           `json:"editable,omitzero"` // a reviewer may approve the call with other inputs, see Queue.ApproveEdited
-	Edited   jsontext.Value `json:"edited,omitzero"`   // the inputs that were approved instead of Inputs
-	Changed  string         `json:"changed,omitzero"`  // what reviewers have changed in the inputs, see Changes
+	Correction
 
 	Original   jsontext.Value `json:"-"` // original inputs of a review that is not stored yet; nil if there are none
 	Originals  *Originals     `json:"-"` // encrypts them
 	InputsHash string         `json:"-"` // digest of the inputs, for a review that is not stored yet
 	Document   string         `json:"-"` // hash of the agent's document, for a review that is not stored yet
+}
+
+// Correction is what reviewers may change, and have changed, in the inputs of a review.
+type Correction struct {
+	Editable bool           `json:"editable,omitzero"` // a reviewer may approve the call with other inputs, see Queue.ApproveEdited
+	Edited   jsontext.Value `json:"edited,omitzero"`   // the inputs that were approved instead of those of the review
+	Changed  string         `json:"changed,omitzero"`  // what reviewers have changed, see Changes
 }
 
 // decider returns the name that identifies the reviewer. The name of an agent begins with
