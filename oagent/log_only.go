@@ -53,7 +53,7 @@ func (c *check) tryReview(r *Restriction) {
 }
 
 func (t *trial) note(effect, rule, why string) {
-	if t.would.IsZero() {
+	if t.would.Effect == "" {
 		t.would = audit.Would{Effect: effect, Rule: rule, Why: text.Cut(why, engagement.MaxReason)}
 	}
 }

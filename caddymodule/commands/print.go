@@ -48,7 +48,7 @@ func (t Terminal) callLine(c *calllog.Call, layout string, width int) string {
 // details returns why a call failed, and with Wide the other fields.
 func (t Terminal) details(c *calllog.Call) string {
 	text := strings.TrimPrefix(c.Reason, "invalid arguments for "+c.Tool+": ") // the line has the tool
-	if !c.Would.IsZero() {
+	if c.Would.Effect != "" {
 		text = strings.TrimSpace(text + " " + c.Would.String() + " by " + c.Would.Rule + ": " + c.Would.Why)
 	}
 	if !t.Wide {

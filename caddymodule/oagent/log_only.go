@@ -155,14 +155,14 @@ func injects(o *Handler, set *agentset.Set, c *oagent.Capability) bool {
 // reported when the call has ended.
 func (d *decision) reportTrial(ctx context.Context, o *Handler, e *outcome) {
 	if ticket := d.admission.ticket; ticket != nil {
-		if e.would.IsZero() {
+		if e.would.Effect == "" {
 			e.would = ticket.Would
 		}
 		if ticket.Incomplete != "" {
 			route.ReportIncomplete(o.logger, d.agentName(), ticket.Incomplete, "the evaluation took too long, or the record does not have a value")
 		}
 	}
-	if e.would.IsZero() {
+	if e.would.Effect == "" {
 		return
 	}
 	if entry := route.CallEntry(ctx); entry != nil {
@@ -178,7 +178,7 @@ func (s *response) tried(i *route.Inspection) {
 	switch {
 	case i != nil:
 		s.ticket.ResultWould = i.Would
-	case entry != nil && s.ticket.Would.IsZero():
+	case entry != nil && s.ticket.Would.Effect == "":
 		s.ticket.ResultWould = entry.Would
 	}
 }

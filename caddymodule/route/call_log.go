@@ -51,6 +51,9 @@ func (r callRun) logged(ctx context.Context, recorder keptcall.Recorder) tools.O
 	call.Would = r.would
 	recorder.Begin(call, logged)
 	outcome := r.run(context.WithValue(ctx, callEntryKey{}, call))
+	if call.Would.Effect != "" {
+		r.conclude(ctx, call, &outcome)
+	}
 	if c.conceal(&outcome); outcome.AwaitsAccount(ctx) {
 		recorder.Forget(call)
 		return outcome

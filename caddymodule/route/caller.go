@@ -292,9 +292,6 @@ func (r callRun) execute(ctx context.Context) (outcome tools.Outcome) {
 	if r.caller.inspectors != nil {
 		hideValues(ctx, r.call.Name, &outcome)
 	}
-	if entry := CallEntry(ctx); entry != nil && entry.Would.Effect != "" {
-		r.conclude(ctx, entry, &outcome)
-	}
 	return outcome
 }
 

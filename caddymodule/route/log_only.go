@@ -33,7 +33,7 @@ func (unkept) Forget(*keptcall.Call)                 {}
 
 // noteWould keeps what a rule would have done to the call of a context. The first one stays.
 func noteWould(ctx context.Context, would audit.Would) {
-	if entry := CallEntry(ctx); entry != nil && entry.Would.IsZero() {
+	if entry := CallEntry(ctx); entry != nil && entry.Would.Effect == "" {
 		entry.Would = would
 	}
 }
@@ -92,7 +92,7 @@ func (i *Inspection) try(ctx context.Context, m inspect.Message) {
 		case !bytes.Equal(passed, m.Body):
 			would.Effect = audit.WouldMask
 		}
-		if would.IsZero() || !i.Would.IsZero() {
+		if would.Effect == "" || i.Would.Effect != "" {
 			continue
 		}
 		would.Why = "in the " + string(m.Phase)

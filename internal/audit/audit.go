@@ -31,12 +31,9 @@ const (
 	WouldMask   = "masked"
 )
 
-// IsZero reports whether no rule would have changed anything.
-func (w Would) IsZero() bool { return w.Effect == "" }
-
 // String says in words what would have happened.
 func (w Would) String() string {
-	if w.IsZero() {
+	if w.Effect == "" {
 		return ""
 	}
 	return "would have been " + w.Effect

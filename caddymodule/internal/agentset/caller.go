@@ -80,7 +80,7 @@ func (c *GuardrailCaller) try(ctx context.Context, guard *oagent.Guard, binding 
 	switch {
 	case err != nil:
 		route.ReportIncomplete(c.Logger, agent, guardrail.Assertion.Rule, err.Error())
-	case !would.IsZero():
+	case would.Effect != "":
 		route.ReportWould(ctx, agent, would)
 		c.Logger.Info("a text passed that "+would.String(), zap.String("agent", agent), zap.String("rule", would.Rule), zap.String("reason", would.Why))
 	}

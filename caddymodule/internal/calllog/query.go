@@ -43,7 +43,7 @@ func (q *Query) Selects(call *Call) bool {
 			return false
 		}
 	}
-	return (!q.Would || !call.Would.IsZero()) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
+	return (!q.Would || call.Would.Effect != "") && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, keptcall.MaxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
