@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -20,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // Binding is the agent that makes a call, and the Engagement that the call belongs to. See
@@ -90,7 +90,7 @@ type Call struct {
 	Edit *Edit
 
 	// Would is what a rule in log only, outside of the Guard, would have done to the call. The record has it if the call passes.
-	Would audit.Would
+	Would logonly.Would
 
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
@@ -154,11 +154,11 @@ type Ticket struct {
 
 	// Would is what a rule in log only would have done to the call or to its result: the first one that would have changed the
 	// decision. Incomplete is the path of a rule that could not be judged.
-	Would      audit.Would
+	Would      logonly.Would
 	Incomplete string
 
 	// ResultWould is what a rule in log only, outside of the Guard, would have done to the result. Set it before Finish.
-	ResultWould audit.Would
+	ResultWould logonly.Would
 
 	guard  *Guard
 	call   Call

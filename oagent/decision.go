@@ -9,11 +9,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // check is what the decision about a call (decision) and the one about its result (finish) have in
@@ -56,14 +56,14 @@ type outcome struct {
 // trial is what the rules in log only would have changed about a call, or about its result. A rule that cannot be judged never
 // fails the call: it is incomplete.
 type trial struct {
-	would      audit.Would // of the first rule that would have changed the decision
-	incomplete string      // a rule that could not be judged; "" if there is none
-	unread     string      // the rule for which the record is read now; "" if there is none
-	skipped    bool        // reading the record has failed, so no rule is judged
+	would      logonly.Would // of the first rule that would have changed the decision
+	incomplete string        // a rule that could not be judged; "" if there is none
+	unread     string        // the rule for which the record is read now; "" if there is none
+	skipped    bool          // reading the record has failed, so no rule is judged
 }
 
 // begin begins a call of decide. noted is what rules outside of the Guard would have done.
-func (t *trial) begin(noted audit.Would) {
+func (t *trial) begin(noted logonly.Would) {
 	t.would, t.unread = noted, ""
 	if !t.skipped {
 		t.incomplete = ""

@@ -20,7 +20,7 @@ import (
 //   - When the call passes, its reviews are used up, also those of the inputs that were replaced.
 //
 // The client repeats the call with its own inputs, so a held result is found by those.
-type Edit struct {
+type Edit struct { //nolint:errname // Call.Edit has it as a value
 	Inputs jsontext.Value // of the reviewer
 
 	original jsontext.Value // the inputs of the client

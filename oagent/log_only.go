@@ -8,11 +8,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/celenv"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // try judges an assertion in log only, as evaluate does. It returns an error only if the transaction must read more of the record.
@@ -29,7 +29,7 @@ func (c *check) try(ctx context.Context, t *engagement.Tx, a *assertion.Assertio
 	case err != nil || isUnjudged(unmet):
 		c.trial.incomplete = a.Rule
 	case unmet != nil:
-		c.trial.note(audit.WouldRefuse, a.Rule, assertion.Explain(unmet))
+		c.trial.note(logonly.Refuse, a.Rule, assertion.Explain(unmet))
 	}
 	return nil
 }
@@ -49,26 +49,26 @@ func (c *check) tryReview(r *Restriction) {
 	if c.side == engagement.SideInput && slices.ContainsFunc(c.ticket.requiredReviews(), func(other RequiredReview) bool { return other.Reviewer == r.RequireReview }) {
 		return
 	}
-	c.trial.note(audit.WouldHold, c.ticket.Capability.reviewRule(c.side), "the reviewer "+r.RequireReview+" must approve it")
+	c.trial.note(logonly.Hold, c.ticket.Capability.reviewRule(c.side), "the reviewer "+r.RequireReview+" must approve it")
 }
 
 func (t *trial) note(effect, rule, why string) {
 	if t.would.Effect == "" {
-		t.would = audit.Would{Effect: effect, Rule: rule, Why: text.Cut(why, engagement.MaxReason)}
+		t.would = logonly.Would{Effect: effect, Rule: rule, Why: text.Cut(why, engagement.MaxReason)}
 	}
 }
 
 // TryGuardrail is CheckGuardrail for an agent with GuardrailsLogOnly: it refuses nothing, and records what the guardrail would have done.
 // The error says why the guardrail could not be judged.
-func (g *Guard) TryGuardrail(ctx context.Context, b Binding, side engagement.Side, output jsontext.Value) (audit.Would, error) {
+func (g *Guard) TryGuardrail(ctx context.Context, b Binding, side engagement.Side, output jsontext.Value) (logonly.Would, error) {
 	guardrail := b.Agent.Guardrail(side)
 	failed := guardrail.Assertion.CheckOutput(ctx, output)
 	if failed != nil && (ctx.Err() != nil || isUnjudged(failed) || isToolFailure(failed, output)) {
-		return audit.Would{}, cmp.Or(ctx.Err(), errors.New(assertion.Explain(failed)))
+		return logonly.Would{}, cmp.Or(ctx.Err(), errors.New(assertion.Explain(failed)))
 	}
 	e := engagement.Entry{Event: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
 	if failed != nil {
-		e.Would = audit.Would{Effect: audit.WouldRefuse, Rule: e.Rule, Why: assertion.Explain(failed)}
+		e.Would = logonly.Would{Effect: logonly.Refuse, Rule: e.Rule, Why: assertion.Explain(failed)}
 	}
 	outputs := checkOutputs(output)
 	err := g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {

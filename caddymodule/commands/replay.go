@@ -148,16 +148,17 @@ func (t Terminal) rows(title, now, before string, rows []*verdicts.Row) string {
 	line := func(rule, now, before, users string) string {
 		return t.Line(cell{Text: rule, Width: 50}, cell{Text: now, Width: 20}, cell{Text: before, Width: 16}, cell{Text: users})
 	}
-	text := "\n" + line(title, now, before, "users")
+	var text strings.Builder
+	text.WriteString("\n" + line(title, now, before, "users"))
 	for _, row := range rows {
-		text += line(row.Rule, fmt.Sprintf("%s %d (%+d)", row.Verdict, row.Now, row.Now-row.Before), fmt.Sprintf("%s %d", row.Verdict, row.Before), usersOf(row))
+		text.WriteString(line(row.Rule, fmt.Sprintf("%s %d (%+d)", row.Verdict, row.Now, row.Now-row.Before), fmt.Sprintf("%s %d", row.Verdict, row.Before), usersOf(row)))
 		for i := range row.Examples {
 			c := &row.Examples[i]
-			text += t.Line(cell{Text: fmt.Sprintf("  %s  %s  %s %s  %s -> %s  %s", cmp.Or(c.User, "anonymous"), c.At.Local().Format("2006-01-02 15:04:05"),
-				c.Tool, c.Arguments, c.Before, c.Now, c.ID)})
+			text.WriteString(t.Line(cell{Text: fmt.Sprintf("  %s  %s  %s %s  %s -> %s  %s", cmp.Or(c.User, "anonymous"), c.At.Local().Format("2006-01-02 15:04:05"),
+				c.Tool, c.Arguments, c.Before, c.Now, c.ID)}))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // usersOf returns the users of a rule, those with the most calls first.

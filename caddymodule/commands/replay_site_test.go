@@ -111,7 +111,9 @@ func TestAgentsReplay_documents(t *testing.T) {
 	if !strings.Contains(found, `"id":"`+c.ID+`"`) {
 		t.Errorf("the call has the id %s, want that of one of\n%s", c.ID, found)
 	}
-	_, out, _, _ = s.replay("--json=false", changed)
+	if _, out, _, status = s.replay("--json=false", changed); status != 4 {
+		t.Errorf("the text: status %d", status)
+	}
 	for _, want := range []string{"5 calls", "decide 5 of them", "refuse 1 more", "list-trips.input_restriction.assertion", "refused 2 (+1)", "ada 1", `list-trips {"limit":30}`, c.ID} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -155,7 +157,7 @@ func TestAgentsReplay_bad_input(t *testing.T) {
 		if status != 1 || out != "" || !strings.HasPrefix(notes, "Error: ") {
 			t.Errorf("%s: status %d, %q, %q", name, status, out, notes)
 		}
-		for _, word := range strings.Fields(test.want) {
+		for word := range strings.FieldsSeq(test.want) {
 			if !strings.Contains(notes, word) {
 				t.Errorf("%s: got %q, want %q", name, notes, test.want)
 			}

@@ -73,19 +73,21 @@ by week.
 
 // toolReport returns the lines of a tool.
 func (t Terminal) toolReport(r *calllog.ToolReport) string {
-	lines := t.reportLine("", r.Name+"  "+r.Toolset, strconv.Itoa(r.Calls), strconv.Itoa(r.Failures), strconv.Itoa(r.Invalid()), strconv.Itoa(r.Tokens()))
+	var lines strings.Builder
+	lines.WriteString(t.reportLine("", r.Name+"  "+r.Toolset, strconv.Itoa(r.Calls), strconv.Itoa(r.Failures), strconv.Itoa(r.Invalid()), strconv.Itoa(r.Tokens())))
 	for _, causes := range [][]calllog.Count{r.Arguments, r.Reasons} {
 		for _, c := range causes[:min(len(causes), causesShown)] {
-			lines += t.Line(cell{Text: strings.Repeat(" ", 4) + strconv.Itoa(c.Calls), Width: 9, Right: true, Color: red}, cell{Text: c.Name})
+			lines.WriteString(t.Line(cell{Text: strings.Repeat(" ", 4) + strconv.Itoa(c.Calls), Width: 9, Right: true, Color: red}, cell{Text: c.Name}))
 		}
 	}
-	return lines
+	return lines.String()
 }
 
 // reportLine returns a line of the table.
 func (t Terminal) reportLine(color, name string, numbers ...string) string {
 	const number = 8
-	cells := []cell{{Text: name, Width: max(min(t.Width-len(numbers)*(number+1), 60), number), Color: color}}
+	cells := make([]cell, 0, 1+len(numbers))
+	cells = append(cells, cell{Text: name, Width: max(min(t.Width-len(numbers)*(number+1), 60), number), Color: color})
 	for _, n := range numbers {
 		cells = append(cells, cell{Text: n, Width: number, Right: true, Color: color})
 	}

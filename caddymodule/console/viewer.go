@@ -15,9 +15,9 @@ import (
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // viewer is who looks at the console.
@@ -38,7 +38,7 @@ func (v *viewer) reduce(call *calllog.Call) {
 		call.Arguments, call.Result = nil, ""
 	}
 	if !v.seesAll() {
-		call.Would = audit.Would{}
+		call.Would = logonly.Would{}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/identity"
@@ -28,6 +27,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // origin is the data of the request that started a run that tool calls need. It is stored with the run,
@@ -68,7 +68,7 @@ type origin struct {
 	Ticket string `json:"ticket,omitzero"`
 
 	// Would is what a rule in log only would have done to that call.
-	Would audit.Would `json:"would,omitzero"`
+	Would logonly.Would `json:"would,omitzero"`
 
 	// Trace is the trace context of the request or of the call of another agent, see calltrace.Parent.
 	Trace string `json:"trace,omitzero"`

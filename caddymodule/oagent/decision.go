@@ -18,13 +18,13 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // decision is what the phases of a request have returned; zero for a phase that was not reached. No phase before passOn
@@ -43,7 +43,7 @@ type outcome struct {
 	status  int               // of the response; 0 if there is none
 	failed  tools.FailureKind // failure of a next handler; "" if none
 	note    string            // why a call that was made has no result
-	would   audit.Would       // what a rule in log only would have done, if there is no Ticket
+	would   logonly.Would     // what a rule in log only would have done, if there is no Ticket
 }
 
 // decision returns allowed, or the kind and the rule of the refusal.
@@ -103,7 +103,7 @@ type AgentCall struct {
 	Status  int            // HTTP status of the result; 0 if there is none
 	Note    string         // why an allowed call has no result
 	Took    time.Duration
-	Would   audit.Would // what a rule in log only would have done, if the Ticket does not have it
+	Would   logonly.Would // what a rule in log only would have done, if the Ticket does not have it
 }
 
 // LogAgentCall counts a decision and writes it to the logs, as that about a request.

@@ -18,13 +18,13 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/callid"
+	"github.com/fairwayhq/fairway/tools/logonly"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -283,7 +283,7 @@ type admission struct {
 // the Guard, which records that the call is about to be made.
 func admit(q request, c caller, op requestedOperation) (a admission, refusal *refusalError) {
 	var inspected *oagent.Inspected
-	var would audit.Would
+	var would logonly.Would
 	if entry := route.CallEntry(q.r.Context()); entry != nil {
 		would = entry.Would
 	}
@@ -307,7 +307,7 @@ func admit(q request, c caller, op requestedOperation) (a admission, refusal *re
 
 // begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
 // call is paused.
-func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspected, would audit.Would) (*oagent.Ticket, *refusalError) {
+func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspected, would logonly.Would) (*oagent.Ticket, *refusalError) {
 	guard, err := q.handler.OpenGuard(q.r.Context())
 	if err != nil {
 		return nil, refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)

@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/logonly"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
@@ -34,7 +34,7 @@ func newInspection(q request, c caller, op requestedOperation) *route.Inspection
 // passed the inspectors. If these required a review, they inspect the arguments once more, since those that the API gets can
 // have defaults, and headers of the caller. The result is what the Guard must require; nil for nothing. would gets what inspectors in log
 // only would have done to a plain request.
-func inspectArguments(q request, c caller, op requestedOperation, would *audit.Would) (*oagent.Inspected, *refusalError) {
+func inspectArguments(q request, c caller, op requestedOperation, would *logonly.Would) (*oagent.Inspected, *refusalError) {
 	isReviewed := q.call != nil && route.ReviewOf(q.r.Context()) != nil
 	i := newInspection(q, c, op)
 	if !isReviewed && (q.call != nil || !i.Chain.Has(inspect.Arguments) && !i.LogOnly.Has(inspect.Arguments)) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // siteCase is one side of a rule.
@@ -118,7 +118,7 @@ func (s *rulesSite) decides(decision string, after bool) siteCase {
 		const inputs = `{"to":"Bern"}`
 		if k.tries {
 			k.move(passes("createTrip", inputs))
-			k.wantWould(audit.WouldHold)
+			k.wantWould(logonly.Hold)
 			return
 		}
 		review := k.pend(inputs, after)
@@ -195,7 +195,7 @@ func (s *rulesSite) chatsOn(agent string, would bool, turns []turn) siteCase {
 						k.say(shape, streamed, turn, "")
 					}
 					if would {
-						k.wantWould(audit.WouldRefuse)
+						k.wantWould(logonly.Refuse)
 					}
 					k.move(passes("listTrips", `{}`))
 				})

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 func apiCalls(a *sitetest.RulesAPI) int {
@@ -242,7 +242,7 @@ func (k *talker) move(m siteMove) sitetest.Response {
 		k.t.Errorf("%s %s: the record has %+v, want %q", m.tool, m.arguments, last, m.want)
 	}
 	if tried {
-		k.wantWould(audit.WouldRefuse)
+		k.wantWould(logonly.Refuse)
 	}
 	if k.protocol == "http" && refused {
 		if p := k.With(k.t).Problem(a); p.Kind != m.want || p.Agent != k.agent || p.Made != m.made {

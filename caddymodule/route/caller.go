@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/callid"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/logonly"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
@@ -229,7 +229,7 @@ type callRun struct {
 	caller *Caller
 	set    *tools.Toolset
 	call   tools.Prepared // no pointer, which would escape with caller
-	would  audit.Would    // what inspectors in log only would have done to the arguments
+	would  logonly.Would  // what inspectors in log only would have done to the arguments
 }
 
 // run runs the tool, in a span if the site has tracing.

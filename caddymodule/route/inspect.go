@@ -14,13 +14,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/logonly"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
@@ -41,7 +41,7 @@ type Inspection struct {
 	Purpose  tools.Purpose // "" for a result
 
 	LogOnly inspect.Chain // inspectors that are not enforced
-	Would   audit.Would   // what the first of them would have done
+	Would   logonly.Would // what the first of them would have done
 
 	done   bool // the response was inspected
 	events bool // the response was a stream

@@ -12,12 +12,12 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/celenv"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/logonly"
 	"github.com/fairwayhq/fairway/tools/rule"
 )
 
@@ -32,7 +32,7 @@ func (unkept) Record(*keptcall.Call, []byte, []byte) {}
 func (unkept) Forget(*keptcall.Call)                 {}
 
 // noteWould keeps what a rule would have done to the call of a context. The first one stays.
-func noteWould(ctx context.Context, would audit.Would) {
+func noteWould(ctx context.Context, would logonly.Would) {
 	if entry := CallEntry(ctx); entry != nil && entry.Would.Effect == "" {
 		entry.Would = would
 	}
@@ -40,7 +40,7 @@ func noteWould(ctx context.Context, would audit.Would) {
 
 // ReportWould counts a call that went through although a rule in log only would have stopped or changed it, and adds it to the span of the
 // context. agent is the name of the document that governs the call, or "".
-func ReportWould(ctx context.Context, agent string, would audit.Would) {
+func ReportWould(ctx context.Context, agent string, would logonly.Would) {
 	metrics.All.Would(agent, would.Rule)
 	calltrace.Decision(ctx, calltrace.EventWould, agent, would.String(), would.Rule)
 }
@@ -54,7 +54,7 @@ func ReportIncomplete(logger *zap.Logger, agent, name, why string) {
 // conclude reports what a rule in log only would have done to a call, or forgets it if the call did not go through.
 func (r callRun) conclude(ctx context.Context, entry *keptcall.Call, outcome *tools.Outcome) {
 	if f := outcome.Failure; f != nil && (f.Kind == tools.Restricted || f.Kind == tools.Unauthorized || f.Kind == tools.InvalidArguments) {
-		entry.Would = audit.Would{}
+		entry.Would = logonly.Would{}
 		return
 	}
 	ReportWould(ctx, entry.Agent, entry.Would)
@@ -71,7 +71,7 @@ func tryRule(ctx context.Context, c *Caller, call *tools.Call) {
 	if celenv.IsInterrupted(err) {
 		ReportIncomplete(c.logger, "", name, "the evaluation takes too long")
 	} else if err != nil { // an enforced rule that fails allows nothing either
-		noteWould(ctx, audit.Would{Effect: audit.WouldRefuse, Rule: name, Why: "the rule does not allow " + call.Tool.Name + " with these arguments"})
+		noteWould(ctx, logonly.Would{Effect: logonly.Refuse, Rule: name, Why: "the rule does not allow " + call.Tool.Name + " with these arguments"})
 	}
 }
 
@@ -79,18 +79,18 @@ func tryRule(ctx context.Context, c *Caller, call *tools.Call) {
 func (i *Inspection) try(ctx context.Context, m inspect.Message) {
 	for n := range i.LogOnly {
 		passed, labels, err := i.LogOnly[n:n+1].Inspect(ctx, m)
-		would := audit.Would{Rule: i.Toolset + ".inspect." + i.LogOnly[n].Name}
+		would := logonly.Would{Rule: i.Toolset + ".inspect." + i.LogOnly[n].Name}
 		rejection, rejected := errors.AsType[*inspect.RejectedError](err)
 		review, held := errors.AsType[*inspect.ReviewError](err)
 		switch {
 		case rejected && rejection.Failed:
 			ReportIncomplete(i.Logger, "", would.Rule, rejection.Reason)
 		case rejected:
-			would.Effect, labels = audit.WouldRefuse, rejection.Labels
+			would.Effect, labels = logonly.Refuse, rejection.Labels
 		case held:
-			would.Effect, labels = audit.WouldHold, review.Required[0].Labels
+			would.Effect, labels = logonly.Hold, review.Required[0].Labels
 		case !bytes.Equal(passed, m.Body):
-			would.Effect = audit.WouldMask
+			would.Effect = logonly.Mask
 		}
 		if would.Effect == "" || i.Would.Effect != "" {
 			continue

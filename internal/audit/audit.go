@@ -16,27 +16,11 @@ type Recorder interface {
 	Record(ctx context.Context, entries ...Entry) error
 }
 
-// Would says what a rule in log only would have done to a call that went through. It is zero if no such rule would have
-// changed the decision of the rules that are enforced.
+// Would says what a rule in log only would have done to a call that went through, see package logonly.
 type Would struct {
-	Effect string `json:"effect"` // one of the effects below
-	Rule   string `json:"rule"`   // path in the agent's document, or the toolset and its option
+	Effect string `json:"effect"`
+	Rule   string `json:"rule"`
 	Why    string `json:"reason,omitzero"`
-}
-
-// Values of Would.Effect: the call would have been …
-const (
-	WouldRefuse = "refused"
-	WouldHold   = "held for review"
-	WouldMask   = "masked"
-)
-
-// String says in words what would have happened.
-func (w Would) String() string {
-	if w.Effect == "" {
-		return ""
-	}
-	return "would have been " + w.Effect
 }
 
 // Types of entries.

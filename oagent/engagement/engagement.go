@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // ErrNotFound means that the Engagement does not exist or no longer exists.
@@ -204,7 +204,7 @@ type Entry struct {
 	Kind    Kind           `json:"kind,omitzero"`   // why it was refused
 	Rule    string         `json:"rule,omitzero"`   // path in the document
 	Why     string         `json:"why,omitzero"`
-	Would   audit.Would    `json:"would,omitzero"` // what a rule in log only would have done; only auditors get it
+	Would   logonly.Would  `json:"would,omitzero"` // what a rule in log only would have done; only auditors get it
 	Side    Side           `json:"side,omitzero"`  // of a review or a guardrail
 	Review  string         `json:"review,omitzero"`
 	By      string         `json:"by,omitzero"`      // the reviewer

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // countingStore counts the records that are read.
@@ -155,7 +155,7 @@ func TestRecords_Newest(t *testing.T) {
 				t.Helper()
 				of := engagement.Ref{Agent: "desk", ID: id, User: engagement.User{ID: user}}
 				begin := func(now time.Time) *engagement.State { return engagement.NewState(of, now) }
-				if err := records.Change(t.Context(), of.Key(), begin, func(tx *engagement.Tx) error { tx.Begin("get-trip", nil, "", audit.Would{}, false); return nil }); err != nil {
+				if err := records.Change(t.Context(), of.Key(), begin, func(tx *engagement.Tx) error { tx.Begin("get-trip", nil, "", logonly.Would{}, false); return nil }); err != nil {
 					t.Fatal(err)
 				}
 			}

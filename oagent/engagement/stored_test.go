@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/testkit/samples"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 func TestStored_engagement_is_read(t *testing.T) {
@@ -21,7 +21,7 @@ func TestStored_engagement_is_read(t *testing.T) {
 	samples.Store(t, "engagements", func(st store.Store) error {
 		s := records(st)
 		err := s.Change(t.Context(), of.Key(), begin, func(tx *Tx) error {
-			tx.Begin("get_trip", jsontext.Value(`{"id":7}`), "", audit.Would{}, true)
+			tx.Begin("get_trip", jsontext.Value(`{"id":7}`), "", logonly.Would{}, true)
 			return nil
 		})
 		if err != nil {

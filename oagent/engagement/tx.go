@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // Tx is a transaction on the record of an Engagement, as one call of a decision sees it. State is a
@@ -88,7 +88,7 @@ func (t *Tx) IsFull(name string) bool {
 // Begin records that a call is about to be made. review is the id of the review that approved
 // it, and would is what a rule in log only would have done. If repetitions is false, the Engagement does not keep the order of its calls, which only
 // Repeats needs. The result is the number of the call, and its number among those of its name.
-func (t *Tx) Begin(name string, inputs jsontext.Value, review string, would audit.Would, repetitions bool) (call, nth int64) {
+func (t *Tx) Begin(name string, inputs jsontext.Value, review string, would logonly.Would, repetitions bool) (call, nth int64) {
 	s := t.State
 	if repetitions {
 		s.tail = appendTail(s.tail, s.nextIndex(name))

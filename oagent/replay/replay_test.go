@@ -108,8 +108,15 @@ func counts(r *replay.Report) string {
 		name string
 		n    int64
 	}{
-		{"calls", r.Calls}, {"reproduced", r.Reproduced}, {"mismatched", r.Mismatched}, {"unchecked", r.Unchecked}, {"unchanged", r.Unchanged},
-		{"refused", r.NewRefused}, {"held", r.NewHeld}, {"allowed", r.NewAllowed}, {"undecidable", r.Undecidable},
+		{"calls", r.Calls},
+		{"reproduced", r.Reproduced},
+		{"mismatched", r.Mismatched},
+		{"unchecked", r.Unchecked},
+		{"unchanged", r.Unchanged},
+		{"refused", r.NewRefused},
+		{"held", r.NewHeld},
+		{"allowed", r.NewAllowed},
+		{"undecidable", r.Undecidable},
 	} {
 		if n.n != 0 {
 			text = append(text, fmt.Sprintf("%s %d", n.name, n.n))

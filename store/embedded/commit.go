@@ -106,9 +106,9 @@ func newBatch() *batch { return &batch{changed: make(ownerSums)} }
 type committer struct {
 	store   *Store
 	next    *batch
-	writing *batch            // nil if none
-	written chan error        // the result of writing
-	lastID  uint64            // last id given to a record
+	writing *batch     // nil if none
+	written chan error // the result of writing
+	lastID  uint64     // last id given to a record
 
 	timer     *time.Timer
 	lastStart time.Time     // of the last commit

@@ -16,12 +16,12 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // GuardrailCaller calls the tools of guardrails.
@@ -72,7 +72,7 @@ func (c *GuardrailCaller) try(ctx context.Context, guard *oagent.Guard, binding 
 	op := names.Find(guardrail.Tool)
 	ctx, span := beginSpan(ctx, op)
 	defer span.End()
-	var would audit.Would
+	var would logonly.Would
 	outputs, err := c.invoke(ctx, op, side, text)
 	if err == nil {
 		would, err = guard.TryGuardrail(ctx, binding, side, outputs)

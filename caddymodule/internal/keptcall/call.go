@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // Limits of one Call, in bytes unless they say otherwise.
@@ -40,15 +40,15 @@ type Call struct {
 	Toolset  string   `json:"toolset" find:"prefix"`       // "" for an agent as a capability
 	Tool     string   `json:"tool,omitzero" find:"prefix"` // "" if no tool has the name that the client sent; for an agent, its reference
 
-	Outcome string      `json:"outcome,omitzero" find:"equal"`
-	Reason  string      `json:"reason,omitzero"`  // why the call did not succeed: the message to the client
-	Rule    string      `json:"rule,omitzero"`    // of the agent's document that refused the call
-	Would   audit.Would `json:"would,omitzero"`   // what a rule in log only would have done
-	Request string      `json:"request,omitzero"` // method and path template of the inner request
-	Status  int         `json:"status,omitzero"`  // of the API's response; 0 if there is none
-	Sent    int         `json:"sent,omitzero"`    // bytes of the arguments
-	Size    int         `json:"size,omitzero"`    // bytes of the response
-	Took    float64     `json:"duration_ms"`      // milliseconds; of a call in progress, until it was read
+	Outcome string        `json:"outcome,omitzero" find:"equal"`
+	Reason  string        `json:"reason,omitzero"`  // why the call did not succeed: the message to the client
+	Rule    string        `json:"rule,omitzero"`    // of the agent's document that refused the call
+	Would   logonly.Would `json:"would,omitzero"`   // what a rule in log only would have done
+	Request string        `json:"request,omitzero"` // method and path template of the inner request
+	Status  int           `json:"status,omitzero"`  // of the API's response; 0 if there is none
+	Sent    int           `json:"sent,omitzero"`    // bytes of the arguments
+	Size    int           `json:"size,omitzero"`    // bytes of the response
+	Took    float64       `json:"duration_ms"`      // milliseconds; of a call in progress, until it was read
 
 	Trace      string         `json:"trace,omitzero" find:"prefix"`      // trace id
 	Engagement string         `json:"engagement,omitzero" find:"prefix"` // key of the Engagement

@@ -13,10 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 const (
@@ -243,7 +243,7 @@ func concealEntry(e *engagement.Entry, guarded bool) {
 	if e.Event == engagement.EntryGuardrail {
 		e.Outputs = nil
 	}
-	e.Would = audit.Would{}
+	e.Would = logonly.Would{}
 }
 
 // Page sizes of the list of Engagements.

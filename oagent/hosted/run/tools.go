@@ -11,11 +11,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // Tools are the tools and agents that hosted agents call. Its methods are called concurrently.
@@ -115,7 +115,7 @@ type Result struct {
 	Unknown bool
 
 	// Would is what a rule in log only would have done to the call. The run and its model do not get it.
-	Would audit.Would
+	Would logonly.Would
 }
 
 // Notice returns the result of a call that the server answers with an error of its own. The model gets
