@@ -172,16 +172,16 @@ var executedCalls = []struct {
 	keep  bool // calls are kept; otherwise they are not, so that only one kind has the files for that
 	call  func(t *testing.T, s *executedSite, n int)
 }{
-	{"a plain MCP call", 27, false, func(t *testing.T, s *executedSite, _ int) {
+	{"a plain MCP call", 29, false, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.plain+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
-	{"an OTC call with a call_id", 40, false, func(t *testing.T, s *executedSite, n int) {
+	{"an OTC call with a call_id", 41, false, func(t *testing.T, s *executedSite, n int) {
 		post(t, "http://"+s.recorded+"/otc/call", fmt.Sprintf(`{"request":{"call_id":"call-%d","tool_id":"Orders.order","input":{"name":"chair"}}}`, n), http.StatusOK, `"success":true`)
 	}},
-	{"an MCP call through oagent", 59, false, func(t *testing.T, s *executedSite, _ int) {
+	{"an MCP call through oagent", 60, false, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.guarded+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
-	{"a hosted run that asks an agent", 109, false, func(t *testing.T, s *executedSite, _ int) {
+	{"a hosted run that asks an agent", 110, false, func(t *testing.T, s *executedSite, _ int) {
 		header := post(t, "http://"+s.hosted+"/agents/asker", `{"input":"chair"}`, http.StatusSeeOther, "")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.hosted+header.Get("Location"), nil)
 		if err != nil {
@@ -191,7 +191,7 @@ var executedCalls = []struct {
 		r.Header.Set("Prefer", "wait=60")
 		exchange(t, r, http.StatusOK, `"status":"complete"`)
 	}},
-	{"a plain MCP call that is kept", 36, true, func(t *testing.T, s *executedSite, _ int) {
+	{"a plain MCP call that is kept", 38, true, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.plain+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
 }

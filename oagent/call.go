@@ -197,7 +197,10 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if !c.Checked || inputs == nil {
 		inputs, err = CheckInputs(inputs)
 	}
-	if err := errors.Join(err, c.check(), c.Edit.check(inputs)); err != nil {
+	if err = errors.Join(err, c.check()); c.Edit != nil {
+		err = errors.Join(err, c.Edit.check(inputs))
+	}
+	if err != nil {
 		return nil, &engagement.Refusal{
 			Kind: engagement.KindInvalid, Agent: c.Agent.Name, Engagement: c.Engagement, Name: c.Name,
 			Message: "the call was not made: " + err.Error(),

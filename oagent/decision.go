@@ -292,7 +292,10 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 func (d *decision) pass(t *engagement.Tx, asked string) {
 	call := &d.passing.call
 	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.recordedInputs(), asked, d.trial.would, call.Agent.ShortCircuit > 0)
-	d.passing.Review, d.passing.born, d.passing.Changed = asked, t.State.Born, call.Edit.changed(&d.passing)
+	d.passing.Review, d.passing.born = asked, t.State.Born
+	if call.Edit != nil {
+		d.passing.Changed = call.Edit.changed(&d.passing)
+	}
 }
 
 // notAllowed returns a message that lists the capabilities that the agent may use instead.

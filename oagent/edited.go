@@ -35,7 +35,7 @@ func (*Edit) Error() string { return "a reviewer has approved the call with othe
 // check returns an error if a call does not have the inputs that the reviewer approved. Headers of the client can override arguments,
 // and inspectors can mask them.
 func (e *Edit) check(inputs jsontext.Value) error {
-	if e == nil || review.Equal(e.Inputs, inputs) {
+	if review.Equal(e.Inputs, inputs) {
 		return nil
 	}
 	return errors.New("its request would not have the arguments that a reviewer has approved; continue without it")
@@ -77,13 +77,8 @@ func (c *check) fetchEdit() (*Edit, error) {
 	return e, nil
 }
 
-// changed says what reviewers have changed in the inputs of a call, "" for nothing.
-func (e *Edit) changed(t *Ticket) string {
-	if e == nil {
-		return ""
-	}
-	return review.Changes(e.original, t.recordedInputs())
-}
+// changed says what reviewers have changed in the inputs of a call.
+func (e *Edit) changed(t *Ticket) string { return review.Changes(e.original, t.recordedInputs()) }
 
 // lastEditor returns the id of the user who has changed the inputs, "" for none.
 func (e *Edit) lastEditor() string {

@@ -86,7 +86,9 @@ func (c *check) newReview() *review.Review {
 		Found:      required.Found,
 		Trace:      calltrace.Parent(c.ctx),
 	}
-	r.Changed = call.Edit.changed(c.ticket)
+	if call.Edit != nil {
+		r.Changed = call.Edit.changed(c.ticket)
+	}
 	switch {
 	case c.side == engagement.SideInput:
 		r.Editable, r.Editor = call.Editable && bytes.Equal(r.Inputs, c.ticket.inputs), call.Edit.lastEditor()

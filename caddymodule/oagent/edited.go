@@ -8,14 +8,8 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// editKey is the context key of the oagent.Edit of a call with the arguments of a reviewer.
+// editKey is the context key of the oagent.Edit of a call with the arguments of a reviewer. Clients cannot set it.
 type editKey struct{}
-
-// editOf returns the edit of a call; nil if it has the arguments of the client. Clients cannot set it.
-func editOf(ctx context.Context) *oagent.Edit {
-	edit, _ := ctx.Value(editKey{}).(*oagent.Edit)
-	return edit
-}
 
 // requireEdit ends a request to the API whose call must be made with the arguments of a reviewer. Package route makes that call, which
 // passes all handlers of the site, and then this one.

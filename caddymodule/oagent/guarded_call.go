@@ -323,7 +323,8 @@ func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspect
 		call.Originals = originals.opened
 	}
 	if q.rec != nil && q.call != nil {
-		call.Editable, call.Edit = true, editOf(q.r.Context())
+		call.Editable = true
+		call.Edit, _ = q.r.Context().Value(editKey{}).(*oagent.Edit)
 	}
 	if q.hosted != nil {
 		call.NoWait, call.Turn, call.Uncertain = true, q.hosted.Turn, q.hosted.Uncertain
