@@ -12,7 +12,7 @@ const maxEdits = 8
 // edited makes a call with the arguments of a reviewer, instead of those of the client. It passes the inspectors and all handlers as
 // a new request. A guard can require that another reviewer approves these arguments, and that one can change them too.
 func (r callRun) edited(ctx context.Context, outcome *tools.Outcome) {
-	started := r.call.Started
+	client := r.call
 	for range maxEdits {
 		edit := outcome.Failure.Edited
 		ctx = edit.Context(withoutReview(ctx))
@@ -25,7 +25,7 @@ func (r callRun) edited(ctx context.Context, outcome *tools.Outcome) {
 			return
 		}
 		r.call = r.caller.readArguments(r.set, r.call.Name, arguments)
-		r.call.Started = started
+		r.call.ID, r.call.Started = client.ID, client.Started
 		*outcome = r.call.Execute(ctx, r.caller)
 		if hideValues(ctx, r.call.Name, outcome); outcome.Failure == nil || outcome.Failure.Edited == nil {
 			return

@@ -192,6 +192,9 @@ func TestEdit_over_MCP_and_OTC(t *testing.T) {
 			if !strings.Contains(a, "A reviewer changed the arguments before the call: amount from 480 to 300, note removed.") || !strings.Contains(a, "paid") {
 				t.Errorf("the result: %s", a)
 			}
+			if _, id, found := strings.Cut(a, `"io.github.fairwayhq/call":"`); found { // MCP
+				s.Logged(`"decision":"allowed"`, `"call_id":"`+id[:16]+`"`)
+			}
 			if got := s.received(); !slices.Equal(got, []string{`{"to":"x","amount":300}`}) {
 				t.Errorf("the API received %q", got)
 			}
