@@ -119,7 +119,7 @@ func TestMCP_library_is_served_and_reloaded(t *testing.T) {
 		{"resources/read", `"uri":"docs:///fares"`, `"text":"# Fares"`},
 		{"resources/read", `"uri":"guide:///intro.md"`, `"text":"Intro"`},
 		{"resources/read", `"uri":"trips:///trips/7","_meta":{"openai/locale":"de-AT","openai/userAgent":"Chat/1"}`, `"text":"/trips/7 de Chat/1"`},
-		{"tools/call", `"name":"getTrip","arguments":{"id":"7"},"_meta":{"openai/locale":"de-AT"}`, `"_meta":{"openai/locale":"de"}`},
+		{"tools/call", `"name":"getTrip","arguments":{"id":"7"},"_meta":{"openai/locale":"de-AT"}`, `"openai/locale":"de"}`},
 		{"tools/list", "", `"ui":{"resourceUri":"ui://trips/board.html"}`},
 		{"prompts/get", `"name":"greet"`, `"text":"hello"`},
 	} {

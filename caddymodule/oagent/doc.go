@@ -4,18 +4,18 @@
 //
 // When the configuration is loaded, Handler loads the agent documents (provision.go) and
 // rejects documents that the configuration does not support (check_agents.go). A request to the
-// API then passes five phases (Handler.guardRequest in guarded_call.go). Each is a function that gets the
+// API then passes five phases (Handler.guardRequest in phases.go). Each is a function that gets the
 // values that the phases before it have returned, and returns its own or a refusal:
 //
 //	newRequest     request             what the request says about itself
 //	identify       caller              the agent and the Engagement
-//	readOperation  requestedOperation  the operation and its arguments (operation.go)
+//	readOperation  requestedOperation  the operation and its arguments (phase_operation.go)
 //	admit          admission           the Ticket of Guard.Begin, and the credentials for the API
 //	passOn         response            runs the next handlers, and calls Ticket.Finish
 //
-// The response of a tool call is checked in its recorder (response.go); that of a plain request is held in
-// memory (plain_response.go). What the phases have returned is the decision, which is logged and counted
-// (decision.go). A refusal is a problem document (refusal.go). The packages below this one have subjects of their own:
+// The response of a tool call is checked in its recorder (phase_response.go); that of a plain request is held in
+// memory (phase_response_plain.go). What the phases have returned is the decision, which is logged and counted
+// (outcome.go). A refusal is a problem document (refusal.go). The packages below this one have subjects of their own:
 //
 //	command     the command `caddy oagent`, which checks agent documents
 //	agentset    the agent documents, linked to the tools of the site; calls the tools of guardrails
