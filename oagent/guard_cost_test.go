@@ -98,6 +98,10 @@ capabilities:
 func BenchmarkCall(b *testing.B) {
 	a := agent(b, benchmarked)
 	circuit := agent(b, benchmarked+"  other: {}\nlifespan: {short_circuit: 3}\n")
+	tried := agent(b, benchmarked) // its rules hold in both modes, so that both make the same calls
+	for i := range tried.Capabilities {
+		tried.Capabilities[i].LogOnly = true
+	}
 	history := agent(b, "capabilities:\n  act:\n    input_restriction:\n      assertion: \"!('act' in history) || history.act[0].inputs.path == 'public/1' && history._list[0] == 'act'\"\n")
 	for _, length := range []int{10, 1000, 100_000} {
 		b.Run(strconv.Itoa(length), func(b *testing.B) {
@@ -106,6 +110,7 @@ func BenchmarkCall(b *testing.B) {
 			fill(b, s, a, length)
 			b.Run("one caller", func(b *testing.B) { run(b, g, a) })
 			b.Run("no wait", func(b *testing.B) { run(b, newGuard(b, oagent.GuardOptions{Store: hasty{s}}), a) })
+			b.Run("no wait, log only", func(b *testing.B) { run(b, newGuard(b, oagent.GuardOptions{Store: hasty{s}}), tried) })
 			b.Run("no wait, short_circuit", func(b *testing.B) { run(b, newGuard(b, oagent.GuardOptions{Store: hasty{s}}), circuit) })
 			b.Run("no wait, history", func(b *testing.B) { run(b, newGuard(b, oagent.GuardOptions{Store: hasty{s}}), history) })
 			b.Run("32 callers", func(b *testing.B) {
