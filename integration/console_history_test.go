@@ -90,7 +90,7 @@ http://%s {
 }
 
 // historyCall is one of the calls.
-type historyCall struct{ agent, user, tool, argument, outcome string }
+type historyCall struct{ node, agent, user, tool, argument, outcome string }
 
 // historyCallOf returns the call with a number: agents, users and nodes alternate in all combinations.
 func historyCallOf(n int) historyCall {
@@ -173,9 +173,8 @@ func (h historyTimes) get(t *testing.T, n *brittleNode, user, kind, path string,
 // historyPage is a page of the list of calls.
 type historyPage struct {
 	Calls []struct {
-		Number                           int64
-		Node, Tool, Agent, User, Outcome string
-		Ended                            time.Time
+		ID, Node, Tool, Agent, User, Outcome string
+		Ended                                time.Time
 	}
 	Next string
 }
@@ -191,11 +190,10 @@ func (h historyTimes) all(t *testing.T, n *brittleNode, user, kind string, query
 			t.Fatal(err)
 		}
 		for _, c := range p.Calls {
-			id := fmt.Sprint(c.Node, ".", c.Number)
-			if _, isKnown := counts[id]; isKnown || c.Ended.After(last) {
-				t.Fatalf("%s: the call %s comes twice, or not by its time", kind, id)
+			if _, isKnown := counts[c.ID]; isKnown || c.Ended.After(last) {
+				t.Fatalf("%s: the call %s comes twice, or not by its time", kind, c.ID)
 			}
-			counts[id], last = historyCall{agent: c.Agent, user: c.User, tool: c.Tool, outcome: c.Outcome}, c.Ended
+			counts[c.ID], last = historyCall{node: c.Node, agent: c.Agent, user: c.User, tool: c.Tool, outcome: c.Outcome}, c.Ended
 		}
 		if p.Next == "" {
 			return pages + 1, counts
@@ -296,11 +294,10 @@ func TestConsole_of_many_calls(t *testing.T) {
 	_, all := times.all(t, nodes[0], "boss", "pages by cursor", url.Values{})
 	made := make(map[string]bool) // nodes whose calls were opened on both
 	for id, c := range all {
-		name := id[:strings.LastIndexByte(id, '.')]
-		if made[name] || c.outcome != "restricted" {
+		if made[c.node] || c.outcome != "restricted" {
 			continue
 		}
-		made[name] = true
+		made[c.node] = true
 		for _, n := range nodes {
 			page := times.get(t, n, "boss", "page of a call", "/calls/"+url.PathEscape(id), "Accept", "text/html")
 			if !strings.Contains(page, c.agent) || !strings.Contains(page, c.user) || !strings.Contains(page, "restricted") {

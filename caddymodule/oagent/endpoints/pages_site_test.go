@@ -161,7 +161,7 @@ func TestReviews(t *testing.T) {
 				t.Errorf("%.50s: %d %s", body, a.Status, a.Body)
 			}
 		}
-		if a := as(s, "boss", "", "POST", path, `{"decision":"approve","comment":"`+strings.Repeat("x", 30_000)+`"}`); a.Status != 413 {
+		if a := as(s, "boss", "", "POST", path, `{"decision":"approve","comment":"`+strings.Repeat("x", 300_000)+`"}`); a.Status != 413 {
 			t.Errorf("too large: %d", a.Status)
 		}
 	})
