@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Limits of the pages that people write, in words: what is between spaces, as wc counts.
+// Limits of the pages that people write, counted in words as wc counts them.
 const (
 	maxPageWords = 3_000
 	maxAllWords  = 80_000

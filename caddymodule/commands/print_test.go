@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	verdicts "github.com/fairwayhq/fairway/oagent/replay"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
@@ -140,6 +142,31 @@ func TestNewTerminal_pipe(t *testing.T) {
 		got := NewTerminal(cmd)
 		if got, want := [...]any{got.JSON, got.Live, got.Color, got.Width}, [...]any{want, false, false, 100}; got != want {
 			t.Errorf("%q: JSON, live, color, columns: got %v, want %v", argument, got, want)
+		}
+	}
+}
+
+// TestReplayError_of_an_incomplete_replay is not the success that a pipeline would take for no change.
+func TestReplayError_of_an_incomplete_replay(t *testing.T) {
+	for _, test := range []struct {
+		report verdicts.Report
+		status int // 0 for no error
+	}{
+		{verdicts.Report{Calls: 3, Unchanged: 3}, 0},
+		{verdicts.Report{Calls: 3, Undecidable: 3}, 0},
+		{verdicts.Report{Calls: 3, NewHeld: 1}, exitCodeDiffers},
+		{verdicts.Report{Calls: 3, NewHeld: 1, Incomplete: "it ended"}, exitCodeDiffers},
+		{verdicts.Report{Calls: 3, Incomplete: "it ended"}, 1},
+	} {
+		err := replayError(&test.report)
+		got := 0
+		if of, ok := errors.AsType[*ExitError](err); ok {
+			got = of.Status
+		} else if err != nil {
+			got = 1
+		}
+		if got != test.status {
+			t.Errorf("%+v: status %d, %v", test.report, got, err)
 		}
 	}
 }

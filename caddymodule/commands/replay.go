@@ -87,12 +87,20 @@ Exit status: 0 if no verdict changes, 4 if one does, 1 for other errors.
 		if _, err := io.WriteString(t, text); err != nil {
 			return err
 		}
-		if report.Changes() {
-			return &ExitError{Status: exitCodeDiffers, Err: fmt.Errorf("the changed rules decide %d calls differently", report.NewRefused+report.NewHeld+report.NewAllowed)}
-		}
-		return nil
+		return replayError(report)
 	})
 	return cmd
+}
+
+// replayError returns the error of a replay in which a verdict changes, or that has not read all calls.
+func replayError(r *verdicts.Report) error {
+	switch {
+	case r.Changes():
+		return &ExitError{Status: exitCodeDiffers, Err: fmt.Errorf("the changed rules decide %d calls differently", r.NewRefused+r.NewHeld+r.NewAllowed)}
+	case r.Incomplete != "":
+		return errors.New(r.Incomplete)
+	}
+	return nil
 }
 
 // readReplayed reads the documents.

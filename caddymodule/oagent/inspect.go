@@ -36,10 +36,11 @@ func newInspection(q request, c caller, op requestedOperation) *route.Inspection
 // only would have done to a plain request.
 func inspectArguments(q request, c caller, op requestedOperation, would *logonly.Would) (*oagent.Inspected, *refusalError) {
 	isReviewed := q.call != nil && route.ReviewOf(q.r.Context()) != nil
-	i := newInspection(q, c, op)
-	if !isReviewed && (q.call != nil || !i.Chain.Has(inspect.Arguments) && !i.LogOnly.Has(inspect.Arguments)) {
+	toolset := op.operation.Toolset
+	if !isReviewed && (q.call != nil || !toolset.Inspect.Has(inspect.Arguments) && !toolset.LogOnly.Inspect.Has(inspect.Arguments)) {
 		return nil, nil
 	}
+	i := newInspection(q, c, op)
 	err := i.CheckArguments(q.r.Context(), op.inputs)
 	if q.call == nil {
 		*would = i.Would

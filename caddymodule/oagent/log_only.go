@@ -50,7 +50,7 @@ func (l LogOnly) check() error {
 	return nil
 }
 
-// mark marks the rules of the agents. The error has each name that stands for no rule.
+// mark marks the rules that the names select as not enforced. The error lists each name that selects no rule.
 func (l LogOnly) mark(read []*oagent.Agent) error {
 	var problems []error
 	for _, name := range l {

@@ -99,6 +99,9 @@ func TestOAgentMade_a_call_is_not_offered_again_when_the_store_fails_after_it(t 
 		if call := message.Result.Meta.Call; call == "" || !strings.HasSuffix(message.Result.Content[0].Text, "the operator finds this call as "+call) {
 			t.Errorf("the message does not end with the id %q of the call: %.600s", call, a.Body)
 		}
+		if s.HasLogged(`"msg":"decision"`, "the operator finds this call as") {
+			t.Error("the reason in the log of decisions has the id, so equal reasons differ")
+		}
 		if meta.Retryable == nil || *meta.Retryable || meta.RetryAfterMS != nil {
 			t.Errorf("got %+v, want a failure that must not be repeated: %.600s", meta, a.Body)
 		}

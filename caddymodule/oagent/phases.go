@@ -98,8 +98,10 @@ type request struct {
 func newRequest(o *Handler, w http.ResponseWriter, r *http.Request) request {
 	q := request{handler: o, w: w, r: r, call: tools.CallFromContext(r.Context()), rec: recorderOf(w), began: time.Now()}
 	q.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if q.id = callid.New(); q.call != nil {
+	if q.call != nil {
 		q.id = q.call.ID
+	} else {
+		q.id = callid.New()
 	}
 	if o.Host != nil {
 		q.hosted = hostedCallOf(r.Context(), o)

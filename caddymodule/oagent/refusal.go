@@ -119,9 +119,6 @@ func (d *decision) answer(r *refusalError) error {
 	} else {
 		d.adviseRenewal(r)
 	}
-	if r.status >= http.StatusInternalServerError {
-		r.Message += callid.ForOperator(q.id)
-	}
 	d.recordRefusal(r)
 	d.setPlaceholders(string(r.Kind))
 	d.log(outcome{refusal: r, status: r.status})
@@ -130,6 +127,9 @@ func (d *decision) answer(r *refusalError) error {
 		if q.rec.Review != nil {
 			q.rec.Refusal.Message = r.loggedReason() // the log of calls has it, and others quote arguments
 		}
+	}
+	if r.status >= http.StatusInternalServerError {
+		r.Message += callid.ForOperator(q.id) // the failure of a tool call gets it from package route, after it was recorded
 	}
 	d.writeRefusal(q.w, r)
 	return nil

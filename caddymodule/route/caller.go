@@ -189,13 +189,20 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 
 // addID adds the id of a call to the message of a failure that only the operator can explain.
 func addID(outcome *tools.Outcome) {
-	if outcome.Failure == nil {
+	f := outcome.Failure
+	if f == nil {
 		return
 	}
-	switch outcome.Failure.Kind {
+	switch f.Kind {
+	case tools.Restricted:
+		if f.Status < http.StatusInternalServerError {
+			return
+		}
 	case tools.Internal, tools.Failed, tools.Unreachable, tools.Unanswered, tools.Unreadable:
-		outcome.Failure.Message += callid.ForOperator(outcome.ID)
+	default:
+		return
 	}
+	f.Message += callid.ForOperator(outcome.ID)
 }
 
 // observeCaller counts a call by who made it.
