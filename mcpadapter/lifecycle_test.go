@@ -132,7 +132,7 @@ func TestDiscover(t *testing.T) {
 		ttl     int64
 		scope   string
 	}{
-		"default": {Options{}, DefaultListTTL.Milliseconds(), "private"},
+		"default": {Options{}, defaultListTTL.Milliseconds(), "private"},
 		"never":   {Options{ListTTL: -1}, 0, "private"},
 		"public":  {Options{ListTTL: time.Hour, PublicLists: true}, 3600000, "public"},
 	} {

@@ -14,7 +14,7 @@ import (
 // Default values of Options.
 const (
 	defaultMaxBody = 4 << 20         // bytes of a request body
-	DefaultListTTL = 1 * time.Minute // how long a client may cache a list
+	defaultListTTL = 1 * time.Minute // how long a client may cache a list
 )
 
 // Options configure a Server. The zero value is valid. A configuration file can have those with a name in JSON.
@@ -75,7 +75,7 @@ type Options struct {
 	OutputSchema OutputSchema `json:"output_schema,omitempty"`
 
 	// ListTTL is how long a client may cache a list after receiving it (ttlMs, 2026-07-28). A
-	// negative value disables caching. Default: DefaultListTTL.
+	// negative value disables caching. Default: 1 minute.
 	ListTTL time.Duration `json:"-"`
 
 	// Secrets returns the secrets that sign session ids, and seal the state that clients and the store
@@ -100,17 +100,17 @@ type Options struct {
 	// Current is nil, they are not notified.
 	Current func() *tools.Toolset `json:"-"`
 
-	// SessionTTL is the lifetime of a session. Default: DefaultSessionTTL.
+	// SessionTTL is the lifetime of a session. Default: 24 hours.
 	SessionTTL time.Duration `json:"-"`
 
 	// Warn is called when the use of a limit with shares rises above 80 %. It must not block. May be nil.
 	Warn func(Usage) `json:"-"`
 
 	// KeepAlive is the interval between comments on an idle stream, and while a call takes longer. A negative value turns
-	// them off. Default: DefaultKeepAlive.
+	// them off. Default: 25 seconds.
 	KeepAlive time.Duration `json:"-"`
 
-	// WatchInterval is how often a watched resource is polled. Default: DefaultWatchInterval.
+	// WatchInterval is how often a watched resource is polled. Default: 10 seconds.
 	WatchInterval time.Duration `json:"-"`
 
 	// AskTimeout is how long the server waits for a client's response to a request of the server.
@@ -156,16 +156,16 @@ func (o *Options) setDefaults() {
 		o.Secrets = randomSecrets()
 	}
 	orDefault(&o.MaxBody, defaultMaxBody)
-	orDefault(&o.SessionTTL, DefaultSessionTTL)
+	orDefault(&o.SessionTTL, defaultSessionTTL)
 	orDefault(&o.MaxStreams, defaultMaxStreams)
 	if o.KeepAlive < 0 {
 		o.KeepAlive = noKeepAlive
 	}
-	orDefault(&o.KeepAlive, DefaultKeepAlive)
-	orDefault(&o.WatchInterval, DefaultWatchInterval)
+	orDefault(&o.KeepAlive, defaultKeepAlive)
+	orDefault(&o.WatchInterval, defaultWatchInterval)
 	orDefault(&o.WatchRate, library.DefaultWatchRate)
 	orDefault(&o.AskTimeout, DefaultAskTimeout)
-	o.ListTTL = cmp.Or(o.ListTTL, DefaultListTTL)
+	o.ListTTL = cmp.Or(o.ListTTL, defaultListTTL)
 	o.ListTTL = max(o.ListTTL, 0)
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
-// DefaultSessionTTL is the default lifetime of a session. When it expires, clients start a new
+// defaultSessionTTL is the default lifetime of a session. When it expires, clients start a new
 // session automatically.
-const DefaultSessionTTL = 24 * time.Hour
+const defaultSessionTTL = 24 * time.Hour
 
 // sessionHeader carries the session id (MCP 2025-03-26 to 2025-11-25, Streamable HTTP, Session
 // Management), in canonical form.

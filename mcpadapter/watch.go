@@ -12,8 +12,8 @@ import (
 // Default values of Options for streams.
 const (
 	defaultMaxStreams    = 10_000           // open streams
-	DefaultKeepAlive     = 25 * time.Second // between comments on an idle stream
-	DefaultWatchInterval = 10 * time.Second // between polls of a watched resource
+	defaultKeepAlive     = 25 * time.Second // between comments on an idle stream
+	defaultWatchInterval = 10 * time.Second // between polls of a watched resource
 )
 
 // A Change is a set of changed lists, about which clients with an open stream are notified.

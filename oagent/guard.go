@@ -20,7 +20,7 @@ import (
 // Defaults and limits of a Guard.
 const (
 	DefaultTTL        = 7 * 24 * time.Hour // lifetime of an Engagement after its last call
-	DefaultReviewWait = 30 * time.Second   // how long a call waits for its reviewer before it is refused
+	defaultReviewWait = 30 * time.Second   // how long a call waits for its reviewer before it is refused
 	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps of one call
 	LargestMaxPayload = 256 << 10          // bytes; a review stores inputs and outputs together in one value of the store
 	defaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
@@ -41,7 +41,7 @@ type GuardOptions struct {
 	// Default and maximum: TTL.
 	ReviewTTL time.Duration
 	// ReviewWait is how long a call waits for its reviewer. A negative value disables waiting.
-	// Default: DefaultReviewWait.
+	// Default: 30 seconds.
 	ReviewWait time.Duration
 	// MaxPayload is the maximum size in bytes of JSON that the record keeps of the inputs of
 	// one call, and of its outputs. Larger values are omitted, see engagement.Omitted. Default:
@@ -74,7 +74,7 @@ func (o *GuardOptions) setDefaults() {
 	if o.ReviewTTL <= 0 || o.ReviewTTL > o.TTL {
 		o.ReviewTTL = o.TTL
 	}
-	o.ReviewWait = cmp.Or(o.ReviewWait, DefaultReviewWait)
+	o.ReviewWait = cmp.Or(o.ReviewWait, defaultReviewWait)
 	if o.MaxPayload <= 0 {
 		o.MaxPayload = DefaultMaxPayload
 	}

@@ -182,7 +182,7 @@ func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) 
 // Source returns the source that the document is read from. An OpenMCPServer must be closed.
 func (k DocumentKey) Source(logger *zap.Logger) (source.Source, error) {
 	switch k.Kind {
-	case SourceMCP:
+	case sourceMCP:
 		return k.server.Open(k.Name, logger)
 	case SourceFile:
 		return &source.File{Path: k.Address, MaxSize: int64(k.MaxDocument)}, nil

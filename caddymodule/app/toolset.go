@@ -183,7 +183,7 @@ const (
 	SourceFile sourceKind = "file"
 	sourceURL  sourceKind = "url"
 	SourceSite sourceKind = "site"
-	SourceMCP  sourceKind = "mcp" // the tools of an MCP server
+	sourceMCP  sourceKind = "mcp" // the tools of an MCP server
 )
 
 // resolveAddress returns the kind of a document's address and the address itself. The path of a file is
@@ -241,7 +241,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	}
 	k.MaxDocument = cmp.Or(k.MaxDocument, source.DefaultMaxDocument)
 	k.MaxSchema = cmp.Or(k.MaxSchema, tools.DefaultMaxSchema)
-	if k.Foreign = kind == SourceMCP; k.Foreign {
+	if k.Foreign = kind == sourceMCP; k.Foreign {
 		k.DescriptionTokens = cmp.Or(k.DescriptionTokens, -1) // the server has written the descriptions for models
 	}
 	if k.Schemas, err = schema.ParseMode(string(c.Schemas)); err != nil {
@@ -292,7 +292,7 @@ func (c *ToolsetConfig) origin(name string, server mcpServer, repl *caddy.Replac
 	if address, err = server.Location(name); err != nil {
 		return "", "", fmt.Errorf("mcp_server: %w", err)
 	}
-	return SourceMCP, address, nil
+	return sourceMCP, address, nil
 }
 
 var isPathSegment = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

@@ -166,11 +166,11 @@ func TestQuery_ends_when_the_client_leaves(t *testing.T) {
 			if used := limit.Memory.bound.Usage().Used; used != 0 {
 				t.Errorf("%s: %d bytes are still reserved", source, used)
 			}
-			if took <= MaxQueryTime/2 {
+			if took <= maxQueryTime/2 {
 				break
 			}
 		}
-		if took > MaxQueryTime/2 {
+		if took > maxQueryTime/2 {
 			t.Errorf("%s: ran for %s after the client had left", source, took)
 		}
 	}

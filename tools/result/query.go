@@ -21,11 +21,11 @@ const (
 	// maxQuery is the maximum length of an expression, in bytes.
 	maxQuery = 16 << 10
 
-	// MaxQueryTime is how long an expression may run on one response.
-	MaxQueryTime = time.Second
+	// maxQueryTime is how long an expression may run on one response.
+	maxQueryTime = time.Second
 
 	// maxQuerySteps is how many instructions an expression may run on one response. On current machines
-	// simple instructions take about a quarter of MaxQueryTime. For instructions that call a function see
+	// simple instructions take about a quarter of maxQueryTime. For instructions that call a function see
 	// costs.
 	maxQuerySteps = 5_000_000
 
@@ -57,7 +57,7 @@ var (
 	// ErrNotJSON reports a body that is not one JSON value. The query was not run.
 	ErrNotJSON = errors.New("the response is not JSON")
 
-	errQueryTime   = fmt.Errorf("it takes longer than %s", MaxQueryTime)
+	errQueryTime   = fmt.Errorf("it takes longer than %s", maxQueryTime)
 	errQuerySteps  = fmt.Errorf("it takes more than %d steps", maxQuerySteps)
 	errQueryStep   = errors.New("one of its functions takes too long on values of this size")
 	errQueryMemory = fmt.Errorf("it needs more memory than it may use of the %d bytes for all expressions", maxQueryMemory)
@@ -129,7 +129,7 @@ type Limit struct {
 //     exact for integers and use 64-bit floating point for other numbers.
 //   - If an object of the body has a name twice, the last one counts.
 //
-// If the memory of the limit is in use, Append waits for at most MaxQueryTime.
+// If the memory of the limit is in use, Append waits for at most maxQueryTime.
 //
 // Append returns ErrNotJSON if the body is not JSON. Its other errors describe why the expression
 // failed. They may quote the body. On an error dst is unchanged. The body must not change while Append runs.
@@ -144,14 +144,14 @@ func (q *Query) Append(ctx context.Context, limit Limit, dst, body []byte) ([]by
 			return dst, err
 		}
 	}
-	r := &run{Context: ctx, end: time.Now().Add(MaxQueryTime)}
+	r := &run{Context: ctx, end: time.Now().Add(maxQueryTime)}
 	if err := r.reserve(limit, body); err != nil {
 		q.programs.Put(p)
 		return dst, err
 	}
 	defer r.release()
 	p.run, r.input = r, p.build(body)
-	r.end, r.sampled = time.Now().Add(MaxQueryTime), time.Now()
+	r.end, r.sampled = time.Now().Add(maxQueryTime), time.Now()
 	r.results = p.code.RunWithContext(r, r.input)
 	dst, err := r.append(dst)
 	p.run = nil

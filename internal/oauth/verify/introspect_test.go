@@ -117,7 +117,7 @@ func TestIntrospection_keeps_responses(t *testing.T) {
 	}{
 		"active":           {func() string { return active() }, keepActive - time.Second, 1},
 		"active/later":     {func() string { return active() }, keepActive + time.Second, 2},
-		"end of the token": {func() string { return active("exp", time.Now().Add(5*time.Second).Unix()) }, 5*time.Second + DefaultLeeway, 2},
+		"end of the token": {func() string { return active("exp", time.Now().Add(5*time.Second).Unix()) }, 5*time.Second + defaultLeeway, 2},
 		"inactive":         {func() string { return `{"active":false}` }, keepInactive - time.Second, 1},
 		"inactive/later":   {func() string { return `{"active":false}` }, keepInactive + time.Second, 2},
 		"failure":          {func() string { return `` }, 0, 2},

@@ -31,7 +31,7 @@ func TestRotation(t *testing.T) {
 		if _, err := v.Verify(t.Context(), old, testAudience); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(DefaultMinRefetch)
+		time.Sleep(defaultMinRefetch)
 		key := ecKey(t, elliptic.P256())
 		s.replace("new", key)
 		fresh := sign(t, "ES256", key, map[string]any{"kid": "new"}, goodClaims())
@@ -56,7 +56,7 @@ func TestNoStorm(t *testing.T) {
 		bad := func(i int) string {
 			return sign(t, "RS256", rsaKey(), map[string]any{"kid": "none" + string(rune('0'+i%10))}, with(goodClaims(), "jti", i))
 		}
-		time.Sleep(DefaultMinRefetch)
+		time.Sleep(defaultMinRefetch)
 		var all sync.WaitGroup
 		for i := range 50 {
 			token := bad(i)
@@ -188,7 +188,7 @@ func TestExpiry_of_remembered(t *testing.T) {
 		if _, err := v.Verify(t.Context(), token, testAudience); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute + DefaultLeeway)
+		time.Sleep(time.Minute + defaultLeeway)
 		_, err := v.Verify(t.Context(), token, testAudience)
 		wantError(t, err, oauth.InvalidToken, "expired")
 		if n := len(v.verified.recent); n != 0 {
@@ -370,7 +370,7 @@ func TestKeyFile(t *testing.T) {
 		key := edKey(t)
 		s.replace("new", key)
 		write()
-		time.Sleep(DefaultMinRefetch)
+		time.Sleep(defaultMinRefetch)
 		if _, err := v.Verify(t.Context(), sign(t, "EdDSA", key, map[string]any{"kid": "new"}, goodClaims()), testAudience); err != nil {
 			t.Error(err)
 		}

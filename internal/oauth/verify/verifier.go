@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// DefaultLeeway is how much the clocks of issuer and resource may differ.
-	DefaultLeeway = 30 * time.Second
+	// defaultLeeway is how much the clocks of issuer and resource may differ.
+	defaultLeeway = 30 * time.Second
 
 	// MaxLeeway is the largest allowed leeway.
 	MaxLeeway = 10 * time.Minute
 
-	// DefaultRefresh is the time between fetches of keys if their server does not specify it.
-	DefaultRefresh = time.Hour
+	// defaultRefresh is the time between fetches of keys if their server does not specify it.
+	defaultRefresh = time.Hour
 
-	// DefaultMinRefetch is the minimum time between a fetch and a further one that an unknown
+	// defaultMinRefetch is the minimum time between a fetch and a further one that an unknown
 	// key causes.
-	DefaultMinRefetch = 10 * time.Second
+	defaultMinRefetch = 10 * time.Second
 
 	// DefaultMaxStale is how long keys remain valid while their server is down.
 	DefaultMaxStale = 24 * time.Hour
 
-	// DefaultMaxWait limits how long a caller waits for a fetch.
-	DefaultMaxWait = 5 * time.Second
+	// defaultMaxWait limits how long a caller waits for a fetch.
+	defaultMaxWait = 5 * time.Second
 )
 
 // defaultAlgorithms returns the signature algorithms that are accepted by default.
@@ -99,11 +99,11 @@ func redacted(address string) string {
 type Options struct {
 	Issuers    []Issuer
 	Algorithms []string      // signature algorithms; default: defaultAlgorithms
-	Leeway     time.Duration // default: DefaultLeeway; none if negative
-	Refresh    time.Duration // default: DefaultRefresh
-	MinRefetch time.Duration // default: DefaultMinRefetch
+	Leeway     time.Duration // default: defaultLeeway; none if negative
+	Refresh    time.Duration // default: defaultRefresh
+	MinRefetch time.Duration // default: defaultMinRefetch
 	MaxStale   time.Duration // default: DefaultMaxStale
-	MaxWait    time.Duration // default: DefaultMaxWait
+	MaxWait    time.Duration // default: defaultMaxWait
 
 	// Transport fetches keys. Default: a transport like http.DefaultTransport.
 	Transport http.RoundTripper
@@ -137,12 +137,12 @@ func (o *Options) setDefaults() error {
 	if o.Leeway > MaxLeeway {
 		return fmt.Errorf("leeway %s is more than the maximum of %s", o.Leeway, MaxLeeway)
 	}
-	o.Leeway = cmp.Or(o.Leeway, DefaultLeeway)
+	o.Leeway = cmp.Or(o.Leeway, defaultLeeway)
 	o.Leeway = max(o.Leeway, 0)
-	o.Refresh = cmp.Or(o.Refresh, DefaultRefresh)
-	o.MinRefetch = cmp.Or(o.MinRefetch, DefaultMinRefetch)
+	o.Refresh = cmp.Or(o.Refresh, defaultRefresh)
+	o.MinRefetch = cmp.Or(o.MinRefetch, defaultMinRefetch)
 	o.MaxStale = cmp.Or(o.MaxStale, DefaultMaxStale)
-	o.MaxWait = cmp.Or(o.MaxWait, DefaultMaxWait)
+	o.MaxWait = cmp.Or(o.MaxWait, defaultMaxWait)
 	return nil
 }
 

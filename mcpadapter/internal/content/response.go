@@ -24,9 +24,9 @@ const (
 	emptyForm form = iota // a text block with the status line
 	JSONForm              // a text block, and structuredContent if the JSON is valid
 	TextForm              // a text block
-	ImageForm             // an image block in Base64
-	AudioForm             // an audio block in Base64
-	BlobForm              // an embedded resource in Base64
+	imageForm             // an image block in Base64
+	audioForm             // an audio block in Base64
+	blobForm              // an embedded resource in Base64
 )
 
 // FormOf selects the form by the media type. A body without a media type becomes text if it is valid
@@ -46,13 +46,13 @@ func FormOf(r *tools.Result) form {
 	case httpheader.IsText(media):
 		return TextForm
 	case kind == "image":
-		return ImageForm
+		return imageForm
 	case kind == "audio":
-		return AudioForm
+		return audioForm
 	case media == "" && utf8.Valid(r.Body):
 		return TextForm
 	}
-	return BlobForm
+	return blobForm
 }
 
 // AppendJSON appends a body declared as JSON as a text block. It also returns the JSON without
@@ -85,17 +85,17 @@ func AppendText[T string | []byte](dst []byte, s T) []byte {
 // AppendResponse appends the content block of a successful call of a tool in tools.
 func AppendResponse(dst []byte, f form, outcome tools.Outcome, toolset *tools.Toolset, v protocol.Revision) []byte {
 	r := outcome.Result
-	if f == AudioForm && !v.SupportsAudio() {
-		f = BlobForm
+	if f == audioForm && !v.SupportsAudio() {
+		f = blobForm
 	}
 	switch f {
 	case JSONForm, TextForm:
 		return AppendText(dst, r.Body)
-	case ImageForm:
+	case imageForm:
 		return appendFilename(appendBytes(append(dst, `{"type":"image","data":`...), r), r, v)
-	case AudioForm:
+	case audioForm:
 		return appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r, v)
-	case BlobForm:
+	case blobForm:
 		uri := ToolURI(toolset, outcome.Tool)
 		if name := r.Filename(); name != "" {
 			uri += "/" + url.PathEscape(name)

@@ -20,7 +20,7 @@ import (
 // Defaults of Options, and limits.
 const (
 	DefaultTTL   = time.Hour
-	DefaultLease = 15 * time.Second
+	defaultLease = 15 * time.Second
 
 	maxOwned  = 512 // tasks of one owner, until they expire
 	maxIDSize = 64  // bytes
@@ -48,7 +48,7 @@ type Options struct {
 	// TTL is how long a task is kept after its creation. Default: DefaultTTL.
 	TTL time.Duration
 
-	// Lease is how long after its last sign of life an attempt counts as dead. Default: DefaultLease.
+	// Lease is how long after its last sign of life an attempt counts as dead. Default: defaultLease.
 	Lease time.Duration
 
 	// Failed is called with errors of the store that no client gets. May be nil.
@@ -65,7 +65,7 @@ type Tasks struct {
 // New returns Tasks.
 func New(o Options) *Tasks {
 	o.TTL = cmp.Or(max(o.TTL, 0), DefaultTTL)
-	o.Lease = cmp.Or(max(o.Lease, 0), DefaultLease)
+	o.Lease = cmp.Or(max(o.Lease, 0), defaultLease)
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}

@@ -25,7 +25,7 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	if len(made) != len(st.Calls) {
 		return fmt.Errorf("the state has %d calls, and the conversation has %d", len(st.Calls), len(made))
 	}
-	if st.count(CallBegun) == 0 {
+	if st.count(callBegun) == 0 {
 		return errors.New("the state has no calls to make")
 	}
 	limit := e.planner.limits.resultBytes(len(made))
@@ -34,11 +34,11 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	if len(st.Calls) == 1 {
 		return e.makeCall(ctx, st, 0, &made[0], limit, nil)
 	}
-	turns := oagent.NewTurns(st.count(CallBegun))
+	turns := oagent.NewTurns(st.count(callBegun))
 	var before []string
 	for i := range st.Calls {
 		c := &st.Calls[i]
-		if c.Status == CallBegun {
+		if c.Status == callBegun {
 			turn := &turns[0]
 			turns, turn.Before = turns[1:], slices.Clip(before)
 			group.Go(func() {
@@ -46,7 +46,7 @@ func (e *execution) makeCalls(ctx context.Context) error {
 				errs[i] = e.makeCall(ctx, st, i, &made[i], limit, turn)
 			})
 		}
-		if c.Status == CallBegun || c.Status == CallWaiting {
+		if c.Status == callBegun || c.Status == CallWaiting {
 			before = append(before, c.Name)
 		}
 	}

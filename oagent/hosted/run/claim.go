@@ -82,8 +82,8 @@ func (r *Runner) claim(ctx context.Context, id string, first bool) (*execution, 
 // have been made, and must not be made again.
 func (s *State) replanInterrupted() {
 	for i := range s.Calls {
-		if c := &s.Calls[i]; c.Status == CallBegun {
-			c.Status = CallPlanned
+		if c := &s.Calls[i]; c.Status == callBegun {
+			c.Status = callPlanned
 			c.Uncertain = c.Uncertain || !c.Idempotent
 		}
 	}
@@ -94,7 +94,7 @@ func (s *State) replanInterrupted() {
 func (s *State) replanWaiting() (any bool) {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Status == CallWaiting && c.Wait.Kind != WaitQuestion {
-			c.Status = CallPlanned
+			c.Status = callPlanned
 			c.Uncertain = c.Uncertain || c.Wait.Made
 			any = true
 		}
@@ -104,7 +104,7 @@ func (s *State) replanWaiting() (any bool) {
 
 // isWaiting reports whether the run cannot continue before an external event.
 func (s *State) isWaiting() bool {
-	if s.Phase != phaseTools || s.count(CallWaiting) == 0 || s.count(CallPlanned) > 0 || s.count(CallBegun) > 0 {
+	if s.Phase != phaseTools || s.count(CallWaiting) == 0 || s.count(callPlanned) > 0 || s.count(callBegun) > 0 {
 		return false
 	}
 	return !s.hasReply()

@@ -111,7 +111,7 @@ func (e *execution) step() error {
 	switch st := e.state; {
 	case left <= 0:
 		err = errTime
-	case st.Phase == phaseInput, st.Phase == phaseTools && st.count(CallBegun) == 0 && st.hasReply():
+	case st.Phase == phaseInput, st.Phase == phaseTools && st.count(callBegun) == 0 && st.hasReply():
 		err = e.takeInput(ctx)
 	case st.Phase == phaseModel:
 		err = e.requestModel(ctx)
@@ -147,8 +147,8 @@ func (e *execution) release(betweenSteps bool) error {
 	err := e.record(func(st *State) []entry {
 		st.Lease.Clear()
 		for i := range st.Calls {
-			if c := &st.Calls[i]; betweenSteps && c.Status == CallBegun {
-				c.Status = CallPlanned
+			if c := &st.Calls[i]; betweenSteps && c.Status == callBegun {
+				c.Status = callPlanned
 				st.CallsMade--
 			}
 		}
@@ -265,7 +265,7 @@ func (p planner) advance(st *State) []entry {
 
 // advanceCalls begins the next calls, suspends the run, or continues with the model.
 func (p planner) advanceCalls(st *State) []entry {
-	if st.count(CallBegun) > 0 {
+	if st.count(callBegun) > 0 {
 		return nil
 	}
 	if entries := st.beginCalls(p.node); entries != nil {
@@ -291,14 +291,14 @@ func (p planner) advanceCalls(st *State) []entry {
 func (s *State) beginCalls(node string) (entries []entry) {
 	for i := range s.Calls {
 		c := &s.Calls[i]
-		if c.Status != CallPlanned {
+		if c.Status != callPlanned {
 			continue
 		}
 		repeatable := c.Idempotent || c.Wait != nil && c.Wait.Made
 		if !repeatable && len(entries) > 0 {
 			break
 		}
-		c.Status = CallBegun
+		c.Status = callBegun
 		entries = append(entries, entry{Kind: entryBegun, Call: i, Name: c.Name, Node: node})
 		s.CallsMade++
 		if !repeatable || len(entries) == MaxParallel {

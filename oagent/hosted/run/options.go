@@ -18,12 +18,12 @@ const (
 	DefaultTurns        = 50
 	DefaultTokens       = 200_000
 	defaultContext      = 100_000
-	DefaultTime         = 10 * time.Minute
+	defaultTime         = 10 * time.Minute
 	defaultResultTokens = 8000
-	DefaultAgentGrace   = 15 * time.Minute
+	defaultAgentGrace   = 15 * time.Minute
 	DefaultLease        = 30 * time.Second
 	DefaultSweep        = 15 * time.Second
-	DefaultModelPause   = 5 * time.Second
+	defaultModelPause   = 5 * time.Second
 )
 
 // Limits that cannot be configured.
@@ -81,7 +81,7 @@ const (
 	QuestionsNone    Questions = "off"
 )
 
-var defaultLimits = Limits{DefaultTurns, DefaultTokens, defaultContext, DefaultTime, defaultResultTokens, QuestionsAllowed, SummariesNone}
+var defaultLimits = Limits{DefaultTurns, DefaultTokens, defaultContext, defaultTime, defaultResultTokens, QuestionsAllowed, SummariesNone}
 
 // or returns the limits with those of another value in place of zero values.
 func (l Limits) or(other *Limits) Limits {
@@ -145,10 +145,10 @@ type Options struct {
 	// Default: DefaultSweep.
 	Sweep time.Duration
 	// ModelPause is the pause after the first failed request to a model that does not say how long to wait. It doubles with
-	// each further one, up to a minute. Default: DefaultModelPause.
+	// each further one, up to a minute. Default: 5 seconds.
 	ModelPause time.Duration
 	// AgentGrace is how long runs of an agent that no node hosts wait for it to return. Then they end.
-	// Default: DefaultAgentGrace.
+	// Default: 15 minutes.
 	AgentGrace time.Duration
 	// TTL is the lifetime of a run after its last change, and of what is retained of a user.
 	// Default: oagent.DefaultTTL. It should not be less than that of the Guard.
@@ -202,10 +202,10 @@ func (o *Options) setDefaults() error {
 		o.Sweep = DefaultSweep
 	}
 	if o.ModelPause <= 0 {
-		o.ModelPause = DefaultModelPause
+		o.ModelPause = defaultModelPause
 	}
 	if o.AgentGrace <= 0 {
-		o.AgentGrace = DefaultAgentGrace
+		o.AgentGrace = defaultAgentGrace
 	}
 	if o.TTL <= 0 {
 		o.TTL = oagent.DefaultTTL

@@ -170,8 +170,8 @@ type callStatus string
 
 // Statuses of a tool call.
 const (
-	CallPlanned callStatus = "planned"
-	CallBegun   callStatus = "begun"   // recorded before it is made
+	callPlanned callStatus = "planned"
+	callBegun   callStatus = "begun"   // recorded before it is made
 	CallWaiting callStatus = "waiting" // see Call.Wait
 	CallDone    callStatus = "done"    // its result is in the conversation
 )

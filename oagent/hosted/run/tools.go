@@ -251,7 +251,7 @@ func (b *toolbox) isDecision(name string) bool {
 func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Response) (calls []call, results []entry) {
 	for i := range r.Calls {
 		made := &r.Calls[i]
-		c := call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
+		c := call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: callPlanned}
 		sealed, problem := b.inspect(ctx, binding, made)
 		c.Sealed = sealed
 		if problem == "" {

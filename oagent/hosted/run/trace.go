@@ -140,7 +140,7 @@ func (t *tracer) turn(e *entry, number int, began time.Time) Turn {
 		turn.Number, turn.Summary = 0, true
 	}
 	for _, c := range e.Message.Calls {
-		turn.Calls = append(turn.Calls, TracedCall{Name: quoteName(c.Name), Arguments: t.cut(c.Arguments), Began: e.At, Status: CallPlanned})
+		turn.Calls = append(turn.Calls, TracedCall{Name: quoteName(c.Name), Arguments: t.cut(c.Arguments), Began: e.At, Status: callPlanned})
 	}
 	return turn
 }
@@ -149,10 +149,10 @@ func (t *tracer) turn(e *entry, number int, began time.Time) Turn {
 func (t *tracer) progress(c *TracedCall, e *entry) {
 	switch e.Kind {
 	case entryBegun:
-		if c.Status == CallPlanned {
+		if c.Status == callPlanned {
 			c.Began = e.At
 		}
-		c.Status = CallBegun
+		c.Status = callBegun
 	case entryWaiting:
 		c.Status, c.WaitedFor = CallWaiting, e.Wait.Kind
 		if e.Wait.Kind == WaitTask {
@@ -160,7 +160,7 @@ func (t *tracer) progress(c *TracedCall, e *entry) {
 		}
 	case entryResult:
 		c.Ended = e.At
-		if c.Status == CallPlanned {
+		if c.Status == callPlanned {
 			c.Status = CallRejected
 		} else {
 			c.Status = CallDone

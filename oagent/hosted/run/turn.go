@@ -34,7 +34,7 @@ func (e *execution) takeInput(ctx context.Context) error {
 			if c.Wait.Relayed {
 				answered := *c.Wait
 				answered.Answer = in.Text
-				c.Status, c.Wait = CallPlanned, &answered
+				c.Status, c.Wait = callPlanned, &answered
 				return nil
 			}
 			c.Status, c.Wait = CallDone, nil
