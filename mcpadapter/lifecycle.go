@@ -65,8 +65,8 @@ func appendCapabilities(dst []byte, q *request, v protocol.Revision) []byte {
 	if v.SupportsCompletion() {
 		dst = append(dst, `,"completions":{}`...)
 	}
+	var extensions strictjson.ObjectBuilder
 	if v.SupportsExtensions() {
-		var extensions strictjson.ObjectBuilder
 		if q.catalog().Index().Pages {
 			extensions.Add(uiExtension, []byte(`{"mimeTypes":["`+library.AppType+`"]}`))
 		}
@@ -76,9 +76,13 @@ func appendCapabilities(dst []byte, q *request, v protocol.Revision) []byte {
 		if q.server.tasks != nil {
 			extensions.Add(protocol.TasksExtension, []byte("{}"))
 		}
-		if len(extensions) > 0 {
-			dst = append(append(dst, `,"extensions":`...), extensions.Close()...)
-		}
+	}
+	for _, e := range q.server.options.Extensions {
+		extensions.Add(e.Name, []byte(e.Settings))
+		dst = append(dst, e.Capability...)
+	}
+	if len(extensions) > 0 {
+		dst = append(append(dst, `,"extensions":`...), extensions.Close()...)
 	}
 	if v.SupportsTaskParameter() && q.server.tasks != nil {
 		dst = append(dst, `,"tasks":{`...)

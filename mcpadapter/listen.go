@@ -84,10 +84,6 @@ func listen(q *request, w *response) *protocol.Fault {
 	if f != nil {
 		return f
 	}
-	if q.channel == nil {
-		return protocol.Faultf(http.StatusNotAcceptable, protocol.InvalidRequest,
-			"subscriptions/listen opens a stream: add text/event-stream to the Accept header")
-	}
 	wanted.Resources = slices.DeleteFunc(wanted.Resources, func(uri string) bool { return !watchable(q, uri) })
 	tasks, f := listened(q, wanted.Tasks)
 	if f != nil {
@@ -97,24 +93,15 @@ func listen(q *request, w *response) *protocol.Fault {
 	for _, r := range tasks {
 		wanted.Tasks = append(wanted.Tasks, r.ID)
 	}
-	id := q.id.Clone()
-	watcher := session.NewWatcher(wanted.Changes)
-	owner := q.owner(q.site)
-	leave, f := q.server.streams.Join(watcher, owner)
+	watch, leave, f := openWatch(q, wanted.Changes)
 	if f != nil {
 		return f
 	}
 	defer leave()
-	watch := &session.Watch{Host: &q.server.host, Watcher: watcher, Out: q.channel, Meta: id, Lists: q.server.newListWatch(q.site)}
-	if q.connection != nil {
-		watch.Ended = q.connection.ended
-	} else if events, ok := q.channel.(*responseEvents); ok {
-		watch.KeepAlive = events.Comment
-		defer watcher.CloseAt(q.site.Expires)()
-	}
+	watch.Lists = q.server.newListWatch(q.site)
 	if len(wanted.Resources) > 0 {
-		watch.State, watch.Stamp = new(session.State), q.server.newPolling(q.site, owner).stamp
-		watch.State.Watch(watcher)
+		watch.State, watch.Stamp = new(session.State), q.server.newPolling(q.site, q.owner(q.site)).stamp
+		watch.State.Watch(watch.Watcher)
 		for _, uri := range wanted.Resources {
 			watch.State.Subscribe(uri)
 		}
@@ -128,8 +115,28 @@ func listen(q *request, w *response) *protocol.Fault {
 		return nil
 	}
 	b := append(w.begin(), `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
-	w.end(append(append(b, id...), '}'))
+	w.end(append(append(b, watch.Meta...), '}'))
 	return nil
+}
+
+// openWatch returns a watch whose notifications precede the response of the request. The caller must call leave afterwards.
+func openWatch(q *request, wanted session.Lists) (watch *session.Watch, leave func(), f *protocol.Fault) {
+	if q.channel == nil {
+		return nil, nil, protocol.Faultf(http.StatusNotAcceptable, protocol.InvalidRequest,
+			"the response is a stream: add text/event-stream to the Accept header")
+	}
+	watch = &session.Watch{Host: &q.server.host, Watcher: session.NewWatcher(wanted), Out: q.channel, Meta: q.id.Clone()}
+	if leave, f = q.server.streams.Join(watch.Watcher, q.owner(q.site)); f != nil {
+		return nil, nil, f
+	}
+	if q.connection != nil {
+		watch.Ended = q.connection.ended
+	} else if events, ok := q.channel.(*responseEvents); ok {
+		watch.KeepAlive = events.Comment
+		stop, left := watch.Watcher.CloseAt(q.site.Expires), leave
+		leave = func() { stop(); left() }
+	}
+	return watch, leave, nil
 }
 
 // listened returns the tasks with these ids that the caller has.

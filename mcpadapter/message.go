@@ -246,7 +246,7 @@ func (x *exchange) dispatch(m *envelope, terms protocol.Terms) {
 		x.refuse(protocol.Malformed("the responses to this batch are larger than %d bytes: send this request separately", maxBatchAnswer))
 		return
 	}
-	served, ok := methods[m.method]
+	served, ok := x.server.methodOf(m.method)
 	if !ok || !served.known(terms.Version) {
 		x.refuse(unknownMethod(m.method, terms.Version))
 		return
@@ -503,6 +503,19 @@ var methods = byName([]method{
 	{"tasks/list", hasTaskParameter, "", listTasks},
 	{"completion/complete", always, "", complete},
 })
+
+// methodOf returns the method with that name, of the server or of an extension.
+func (s *Server) methodOf(name string) (served method, ok bool) {
+	if served, ok = methods[name]; ok {
+		return served, true
+	}
+	for _, e := range s.options.Extensions {
+		if m := e.Methods[name]; m != nil {
+			return method{name, always, "", m.serve}, true
+		}
+	}
+	return served, false
+}
 
 func byName(list []method) map[string]method {
 	all := make(map[string]method, len(list))

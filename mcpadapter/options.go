@@ -120,6 +120,9 @@ type Options struct {
 	// Tasks enables MCP Tasks for long-running calls. Default: nil, which means no tasks.
 	Tasks *TaskOptions `json:"-"`
 
+	// Extensions are further parts of the server. Default: none.
+	Extensions []Extension `json:"-"`
+
 	// Observe is called for each request that was served. It must return quickly. Default: nil, which
 	// means no calls.
 	Observe func(Operation) `json:"-"`

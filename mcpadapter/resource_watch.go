@@ -99,7 +99,7 @@ func (p *polling) stamp(ctx context.Context, uri string) (string, bool) {
 			return operationStamp(ctx, p.site.Host.Caller(toolset), t)
 		})
 	}
-	return t.FileStamp()
+	return t.FileStamp(ctx)
 }
 
 // operationStamp calls the operation of a resource and returns the version of its response. It

@@ -107,7 +107,7 @@ func openResource(q *request, t library.Target, method, name string) (opened, *p
 	if t.Tool != nil {
 		return openOperation(q, t, method, name)
 	}
-	body, mime, err := t.Read()
+	body, mime, err := t.Read(q.ctx)
 	switch {
 	case err == nil:
 		return opened{Target: t, request: q, mime: mime, body: body}, nil
@@ -195,11 +195,11 @@ func (r *opened) withURI(item jsontext.Value) jsontext.Value {
 	return append(strictjson.AppendWithout(renamed, item, func(w *strictjson.Walk) bool { return w.Is("uri") }), '}')
 }
 
-// appendFreshness appends ttlMs and cacheScope. Files have the freshness of lists. API responses
-// have the lifetime that the API declares and are always private, because they may differ between
+// appendFreshness appends ttlMs and cacheScope. Files have the freshness of lists. API responses and
+// live resources have the lifetime that the API declares and are always private, because they may differ between
 // users.
 func (r *opened) appendFreshness(dst, ofLists []byte) []byte {
-	if r.Target.Tool == nil {
+	if r.Target.Tool == nil && r.Live == nil {
 		return append(append(dst, ofLists...), ',')
 	}
 	var ttl time.Duration

@@ -24,6 +24,7 @@ const (
 	ToolsChanged     = session.Tools
 	PromptsChanged   = session.Prompts
 	ResourcesChanged = session.Resources
+	EventsChanged    = session.Events
 )
 
 // Notify notifies listening clients about a change. It does not wait for them.

@@ -13,7 +13,7 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterDirective("mcp", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-		return directive.ParseEndpoint(h, new(Handler))
+		return directive.ParseEndpoint(h, newHandler())
 	})
 }
 
@@ -136,34 +136,34 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"public_lists":   directive.To(b.Flag, &m.PublicLists),
 		"tool_scopes":    func() error { return b.OneOf(&m.ToolScopes, toolScopes...) },
 		"output_schema":  func() error { return b.OneOf((*string)(&m.OutputSchema), outputSchemas...) },
-		"discovery":      func() error { return m.unmarshalDiscovery(b) },
+		"discovery":      func() error { m.Discovery = new(Discovery); return m.Discovery.unmarshal(b) },
 	})
+	maps.Copy(options, directive.PartOptions(b, m.parts...))
 	if err := b.Read("mcp", options); err != nil {
 		return err
 	}
 	return shared.Check(b)
 }
 
-// unmarshalDiscovery reads the block of discovery.
-func (m *Handler) unmarshalDiscovery(outer *directive.Block) error {
+// unmarshal reads the block of discovery.
+func (d *Discovery) unmarshal(outer *directive.Block) error {
 	if err := outer.Once(); err != nil {
 		return err
 	}
 	if outer.NextArg() {
 		return outer.ArgErr()
 	}
-	m.Discovery = new(Discovery)
 	b := directive.NewBlock(outer.Dispenser)
 	return b.Read("discovery", directive.Options{
 		"name": func() error {
 			return b.Value(func(text string) error {
-				m.Discovery.Name = text
+				d.Name = text
 				return checkCardName(text)
 			})
 		},
 		"url": func() error {
 			return b.Value(func(text string) error {
-				m.Discovery.URL = text
+				d.URL = text
 				return oauth.CheckResource(text)
 			})
 		},

@@ -140,6 +140,7 @@ type Handler struct {
 	// Resources, prompts, apps and client hints.
 	Library
 
+	parts       []Part          // with further options
 	Endpoint    *route.Endpoint `json:"-"`
 	server      *mcpadapter.Server
 	unsubscribe func() // ends the subscription to changes of the document
@@ -153,7 +154,7 @@ type Handler struct {
 func (*Handler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
 		ID:  "http.handlers.mcp",
-		New: func() caddy.Module { return new(Handler) },
+		New: func() caddy.Module { return newHandler() },
 	}
 }
 
@@ -191,6 +192,11 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	if !m.AllowAnonymous {
 		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.UseCredentials(), m.Endpoint.Logger)
+	}
+	for _, p := range m.parts {
+		if err := p.Provision(ctx, m); err != nil {
+			return err
+		}
 	}
 	options, err := m.options(ctx)
 	if err != nil {

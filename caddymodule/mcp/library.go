@@ -215,6 +215,9 @@ func (m *Handler) documentObserver(logger *zap.Logger) func() {
 		if before != nil && after != nil {
 			changes = m.server.Changes(before, after)
 		}
+		if len(m.Extensions) > 0 {
+			changes |= mcpadapter.EventsChanged // an extension may have made them from the document
+		}
 		before = after
 		if after != nil {
 			m.logLibraryWarnings(after, logger)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -62,13 +63,14 @@ func countEndpoint(agents *app.App, key string) int {
 }
 
 // closeStreams ends the streams because the configuration ends. Calls that wait for a response of
-// the client continue for the grace period; the next configuration forwards the response.
+// the client continue for the grace period; the next configuration forwards the response. Without a
+// limit in Caddy's configuration, it is as long as a client may take to respond.
 func (m *Handler) closeStreams(ctx caddy.Context) {
 	if caddy.Exiting() {
 		m.server.Close()
 		return
 	}
-	m.server.Replace(m.gracePeriod(ctx))
+	m.server.Replace(cmp.Or(max(site.GracePeriod(ctx), 0), time.Duration(m.AskTimeout), mcpadapter.DefaultAskTimeout))
 }
 
 // drain waits for the calls of tasks if the process ends. After a reload they simply go on.
@@ -77,16 +79,4 @@ func (m *Handler) drain(ctx context.Context) error {
 		m.server.Drain(ctx)
 	}
 	return nil
-}
-
-// gracePeriod returns how long requests of an ended configuration may continue. Without a limit
-// in Caddy's configuration, it is as long as a client may take to respond.
-func (m *Handler) gracePeriod(ctx caddy.Context) time.Duration {
-	if grace := site.GracePeriod(ctx); grace > 0 {
-		return grace
-	}
-	if m.AskTimeout > 0 {
-		return time.Duration(m.AskTimeout)
-	}
-	return mcpadapter.DefaultAskTimeout
 }

@@ -16,7 +16,7 @@ var linkedLimits = map[string]int{
 	"login":  16_000,
 	"otc":    52_000,
 	"ocp":    56_000,
-	"mcp":    60_600,
+	"mcp":    60_720,
 	"oagent": 74_000,
 }
 

@@ -2,6 +2,7 @@ package library
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -310,7 +311,11 @@ func readable(mediaType string, data []byte) bool {
 
 // Read returns the content of a file resource and its media type. If the file does not exist, or
 // clients must not read it, the error is fs.ErrNotExist.
-func (t Target) Read() (body []byte, mediaType string, err error) {
+func (t Target) Read(ctx context.Context) (body []byte, mediaType string, err error) {
+	if t.Live != nil {
+		body, err = t.Live(ctx)
+		return body, t.Mime, err
+	}
 	if t.skill != nil {
 		return t.skill.Content, t.Mime, nil
 	}
@@ -335,8 +340,12 @@ func (t Target) Read() (body []byte, mediaType string, err error) {
 }
 
 // FileStamp returns the version of a file resource: its size and modification time, or the digest of a file of a skill. It
-// is "gone" for a file that clients must not read. ok is false if the version is unknown.
-func (t Target) FileStamp() (stamp string, ok bool) {
+// is "gone" for a file that clients must not read, and the content of a Live. ok is false if the version is unknown.
+func (t Target) FileStamp(ctx context.Context) (stamp string, ok bool) {
+	if t.Live != nil {
+		body, err := t.Live(ctx)
+		return string(body), err == nil
+	}
 	if t.skill != nil {
 		return t.skill.Digest, true
 	}

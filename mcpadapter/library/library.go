@@ -64,6 +64,9 @@ type LibraryOptions struct {
 
 	Prompts []Prompt `json:"-"`
 	Skills  []Skills `json:"-"`
+
+	// Live returns further resources. It is called again after each change of the document. May be nil.
+	Live func() []Live `json:"-"`
 }
 
 // Resource is a file that clients may read under a URI (MCP, Resources).
@@ -290,6 +293,11 @@ func NewIndex(l *Library, toolset *tools.Toolset, access *tools.Access) *Index {
 	}
 	for _, r := range l.resources {
 		s.addResource(r.forToken(access))
+	}
+	if l.options.Live != nil {
+		for _, r := range l.options.Live() {
+			s.addResource(&Entry{uri: r.URI, name: r.Name, description: r.Description, Mime: r.Mime, size: -1, Live: r.Read})
+		}
 	}
 	for _, r := range l.templates {
 		s.addTemplate(r.forToken(access))

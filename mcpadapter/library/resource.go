@@ -1,6 +1,7 @@
 package library
 
 import (
+	"context"
 	"encoding/base64"
 	"strconv"
 	"time"
@@ -32,11 +33,18 @@ type Entry struct {
 	file   *file
 	folder *folder
 	skill  *skills.File
+	Live   func(context.Context) ([]byte, error)
 	Tool   *tools.Tool
 	Scopes []string // that a token needs, besides those of the tool
 	Denied bool     // the token lacks scopes, so the resource is not listed
 
 	arguments arguments // of the tool, by variable of the template
+}
+
+// A Live is a resource whose content is made for each caller. The context of Read is that of the HTTP request.
+type Live struct {
+	URI, Name, Description, Mime string
+	Read                         func(context.Context) ([]byte, error)
 }
 
 // forToken returns the entry as a caller with the token sees it.

@@ -12,9 +12,9 @@ type Digests [3]uint32
 
 // Changes returns the lists whose digests differ.
 func (d Digests) Changes(now Digests) (c Lists) {
-	for i, n := range notifications {
+	for i := range d {
 		if d[i] != now[i] {
-			c |= n.list
+			c |= notifications[i].list
 		}
 	}
 	return c

@@ -21,7 +21,7 @@ type filter struct {
 var filterMembers = []struct {
 	list Lists
 	name string
-}{{Tools, "toolsListChanged"}, {Prompts, "promptsListChanged"}, {Resources, "resourcesListChanged"}}
+}{{Tools, "toolsListChanged"}, {Prompts, "promptsListChanged"}, {Resources, "resourcesListChanged"}, {Events, "eventsListChanged"}}
 
 // ReadFilter reads params.notifications of subscriptions/listen. It ignores unknown members.
 func ReadFilter(raw jsontext.Value) (f filter, bad *protocol.Fault) {

@@ -19,8 +19,9 @@ const (
 	Tools Lists = 1 << iota
 	Prompts
 	Resources
+	Events
 
-	All = Tools | Prompts | Resources
+	All = Tools | Prompts | Resources | Events
 )
 
 // notifications maps changes to the methods of their notifications.
@@ -31,6 +32,7 @@ var notifications = []struct {
 	{Tools, "notifications/tools/list_changed"},
 	{Prompts, "notifications/prompts/list_changed"},
 	{Resources, "notifications/resources/list_changed"},
+	{Events, "notifications/events/list_changed"},
 }
 
 // A Watcher collects the pending changes for one open stream.
