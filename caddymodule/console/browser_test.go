@@ -34,7 +34,6 @@ type browser struct {
 	t    *testing.T
 	ctx  context.Context
 	site *sitetest.Site
-	axe  string // the source of axe-core
 
 	mu     sync.Mutex
 	faults []string // exceptions, violated policies and dialogs
@@ -59,10 +58,6 @@ var endChromium = func() {}
 // newBrowser opens a page with cookies, storage and a cache of its own. Requests are those of the user.
 func newBrowser(t *testing.T, s *sitetest.Site, user string) *browser {
 	t.Helper()
-	axe, err := os.ReadFile("../../testdata/npm/node_modules/axe-core/axe.min.js")
-	if err != nil {
-		testkit.Missing(t, "axe-core is not installed: run npm ci --ignore-scripts in testdata/npm")
-	}
 	program, err := chromium()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
@@ -88,7 +83,7 @@ func newBrowser(t *testing.T, s *sitetest.Site, user string) *browser {
 			t.Error(err)
 		}
 	})
-	b := &browser{t: t, ctx: ctx, site: s, axe: string(axe)}
+	b := &browser{t: t, ctx: ctx, site: s}
 	chromedp.ListenTarget(ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
@@ -142,7 +137,11 @@ type axeResult struct {
 // no horizontal scrolling on a phone. It writes screenshots of both sizes, if a directory for them is given.
 func (b *browser) check(name string) {
 	b.t.Helper()
-	b.run(chromedp.Evaluate(b.axe+"; 0", nil))
+	axe, err := os.ReadFile("../../testdata/npm/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		testkit.Missing(b.t, "axe-core is not installed: run npm ci --ignore-scripts in testdata/npm")
+	}
+	b.run(chromedp.Evaluate(string(axe)+"; 0", nil))
 	for _, view := range []struct {
 		size, scheme  string
 		width, height int64

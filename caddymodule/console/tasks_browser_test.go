@@ -3,22 +3,15 @@ package console_test
 import (
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
-	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
-
-// pictures is the environment variable that makes the tests write the pictures of the documentation to docs/images.
-const pictures = "FAIRWAY_PICTURES"
 
 // task is something that an operator does in a browser, with its clicks counted.
 type task struct {
@@ -45,31 +38,6 @@ func (k *task) atMost(maximum int) {
 func (k *task) open(path string) {
 	k.t.Helper()
 	k.run(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(k.site.URL+path), chromedp.WaitVisible("main h1", chromedp.ByQuery))
-}
-
-// picture writes a picture of the documentation.
-func (b *browser) picture(name string, width, height int64, options ...chromedp.EmulateViewportOption) {
-	b.t.Helper()
-	if os.Getenv(pictures) == "" {
-		return
-	}
-	for scheme, suffix := range map[string]string{"light": "", "dark": "-dark"} {
-		var data []byte
-		b.run(
-			chromedp.EmulateViewport(width, height, options...),
-			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-			chromedp.Reload(), chromedp.WaitVisible("main h1", chromedp.ByQuery),
-			chromedp.Poll(`[...document.querySelectorAll(".chart")].every(c => c.querySelector("canvas"))`, nil),
-			chromedp.Evaluate(`document.querySelectorAll('a[href*="node="]').forEach(a => a.textContent = "node-1"); scrollTo(0, 0)`, nil),
-			chromedp.CaptureScreenshot(&data),
-		)
-		if len(data) > 120<<10 {
-			b.t.Errorf("the picture %s%s has %d bytes, want at most 120 KiB", name, suffix, len(data))
-		}
-		if err := os.WriteFile(filepath.Join("../../docs/images", name+suffix+".png"), data, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
-	}
 }
 
 // moody is an API that rejects, and fails.
@@ -149,7 +117,6 @@ func TestConsole_tasks_of_operators(t *testing.T) {
 		}
 	}
 	k.check("task-overview")
-	k.picture("overview", 1280, 860)
 	k.run(chromedp.EmulateViewport(1440, 900), k.click(`//section[h2="Users"]//a[text()="ada"]`), chromedp.WaitVisible("#ended table", chromedp.ByQuery))
 	k.wait(`document.querySelectorAll("#ended tbody tr").length === 5`)
 	k.atMost(1)
@@ -161,7 +128,6 @@ func TestConsole_tasks_of_operators(t *testing.T) {
 
 	k.open("/console/calls")
 	k.check("task-calls")
-	k.picture("calls", 1280, 560)
 }
 
 // TestConsole_finds_calls_of_before_a_restart finds a call that was made before the server was stopped.
@@ -283,23 +249,6 @@ func TestConsole_adds_calls_on_top(t *testing.T) {
 			t.Errorf("it is not true that %s", what)
 		}
 	}
-}
-
-// TestConsole_pictures makes the pictures of runs and reviews for the documentation.
-func TestConsole_pictures(t *testing.T) {
-	if os.Getenv(pictures) == "" {
-		t.Skipf("%s is not set", pictures)
-	}
-	s := hostedConsole(t, "\n  get-trip: {user_identity: false}\n  create-trip: {user_identity: false, input_restriction: {require_review: boss}}\n", sitetest.Play(
-		modelserver.Step{Text: "I look up both trips first.", InputTokens: 310, OutputTokens: 25, Calls: []modelserver.Call{{ID: "a", Name: "get-trip", Arguments: `{"id":"ic-801"}`}, {ID: "b", Name: "get-trip", Arguments: `{"id":"ic-802"}`}}},
-		sitetest.Calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Booked: you leave for Bern at eight."}))
-	b := newBrowser(t, s.Site, "boss")
-	location := s.Begin("ada", "desk", "Please book a trip to Bern. I would like to leave before nine.")
-	s.State("ada", location)
-	b.run(chromedp.Navigate(s.URL+"/console/reviews"), chromedp.Click(`//a[@class="name" and text()="create-trip"]`, chromedp.BySearch), chromedp.WaitVisible(".decide", chromedp.ByQuery))
-	b.picture("review", 390, 844, chromedp.EmulateMobile)
-	b.run(b.as("ada"), chromedp.Navigate(s.URL+"/console"+location), chromedp.WaitVisible("#turn-2", chromedp.ByQuery))
-	b.picture("run", 1280, 760)
 }
 
 // clearCache makes the next page load everything anew.
