@@ -31,6 +31,7 @@ type Binding struct {
 	Identity   *identity.User // groups and claims of the user now; nil if they are unknown
 	Reviewed   string         // see engagement.Ref.Reviewed
 	Owner      share.Owner    // whose shares the call uses; default: those of the user
+	CallID     string         // of the call, for the record; "" if it is unknown
 }
 
 // owner returns Owner with its default.
@@ -307,6 +308,7 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 	defer cancel()
 	// If this fails, the record has a call without an end, which means the same.
 	_ = t.guard.Engagements.Change(ctx, t.Key, nil, func(tx *engagement.Tx) error {
+		tx.CallID = t.call.CallID
 		if tx.State.Born != t.born {
 			tx.Log(engagement.Entry{Event: engagement.EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: text.Cut(reason, engagement.MaxReason)})
 			return nil

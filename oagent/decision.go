@@ -83,12 +83,16 @@ func (t *trial) skip(err error) bool {
 // run calls decide until the call or its result passes, or is refused. The error is an error of the store.
 func (c *check) run(begin func(time.Time) *engagement.State, decide func(*engagement.Tx) error) error {
 	var until time.Time // of waiting for a reviewer
+	change := func(t *engagement.Tx) error {
+		t.CallID = c.ticket.call.CallID
+		return decide(t)
+	}
 	for range engagement.MaxTries {
 		c.outcome = outcome{}
 		ctx, cancel := c.storing()
-		err := c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
+		err := c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, change)
 		if c.trial.skip(err) {
-			err = c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
+			err = c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, change)
 		}
 		if err == nil && c.prepare {
 			err = c.prepareReview(ctx)

@@ -228,6 +228,7 @@ func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, in
 	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()
 	err := g.Engagements.Change(ctx, b.Key(), begin, func(t *engagement.Tx) error {
+		t.CallID = b.CallID
 		if t.State.Refused >= maxRefusedBefore || t.Length() >= engagement.MaxEntries {
 			return engagement.ErrUnchanged
 		}

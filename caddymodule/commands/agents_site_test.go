@@ -3,6 +3,7 @@ package commands_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,11 +59,11 @@ http://127.0.0.1:PORT {
 	return s
 }
 
-// call calls a tool by MCP.
-func (s *agentsSite) call(user, name, arguments string) {
+// call calls a tool by MCP, and returns the response.
+func (s *agentsSite) call(user, name, arguments string) string {
 	s.T.Helper()
-	s.Request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`}}`,
-		"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2025-06-18", "X-Test-User", user)
+	return s.Request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`}}`,
+		"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2025-06-18", "X-Test-User", user).Body
 }
 
 // agents runs `caddy agents` with the admin endpoint of the site. It must succeed.
@@ -116,6 +117,44 @@ func TestAgentsCalls_finds_calls(t *testing.T) {
 		}
 		if !strings.HasPrefix(notes, "Error: ") || strings.Contains(notes, "{") {
 			t.Errorf("%s: printed %q, want a sentence", arguments, notes)
+		}
+	}
+}
+
+// TestAgentsCalls_and_the_record_have_the_id_of_the_client makes a call that passes, and one that waits for a review.
+func TestAgentsCalls_and_the_record_have_the_id_of_the_client(t *testing.T) {
+	s := newAgentsSite(t)
+	for tool, c := range map[string]struct {
+		arguments string
+		events    []string
+	}{
+		"listTrips":  {`{"limit":7}`, []string{"begun", "finished"}},
+		"createTrip": {`{"to":"Bern"}`, []string{"review"}},
+	} {
+		_, id, found := strings.Cut(s.call("ada", tool, c.arguments), `"io.github.fairwayhq/call":"`)
+		if !found {
+			t.Fatalf("%s: the response has no id", tool)
+		}
+		id = id[:16]
+		out, _ := s.agents("calls", "--id", id)
+		var call calllog.Call
+		if err := json.Unmarshal([]byte(out), &call); err != nil || call.Tool != tool {
+			t.Fatalf("%s: --id %s finds %q, %v", tool, id, out, err)
+		}
+		record := sitetest.Decode[struct {
+			Entries []struct {
+				What   string
+				CallID string `json:"call_id"`
+			}
+		}](t, s.Request("GET", "/engagements/"+call.Engagement+"/audit", "", "X-Test-User", "ada"))
+		var got []string
+		for _, e := range record.Entries {
+			if e.CallID == id {
+				got = append(got, e.What)
+			}
+		}
+		if !slices.Equal(got, c.events) {
+			t.Errorf("%s: the record has the id %s in the entries %q, want %q: %+v", tool, id, got, c.events, record)
 		}
 	}
 }

@@ -141,8 +141,8 @@ func TestConsole_agents(t *testing.T) {
 			t.Errorf("%s gets the Engagement of ada with status %d, want %d", user, a.Status, want)
 		}
 		checkHTML(t, path, a.Body)
-		if want == 200 && !strings.Contains(a.Body, "Review requested") {
-			t.Errorf("%s: no timeline: %s", user, a.Body)
+		if want == 200 && (!strings.Contains(a.Body, "Review requested") || !strings.Contains(a.Body, `<a href="/console/calls?text=`)) {
+			t.Errorf("%s: no timeline with the ids of calls: %s", user, a.Body)
 		}
 		if a := s.Request("GET", "/console/api/engagements/"+own[0].Key, "", "X-Test-User", user); a.Status != want {
 			t.Errorf("%s gets the JSON of the Engagement of ada with status %d, want %d", user, a.Status, want)

@@ -21,7 +21,8 @@ type agentCalls struct {
 // entryModel is an entry of a record with the list of such calls.
 type entryModel struct {
 	engagement.Entry
-	Link string
+	Link     string
+	CallLink string // to the call with the CallID, if it is kept
 }
 
 // callsOf returns what explains the calls of an agent of the n-th oagent handler.
@@ -71,7 +72,10 @@ func (c agentCalls) link(name string) string {
 func (c agentCalls) entries(entries []engagement.Entry) []entryModel {
 	models := make([]entryModel, len(entries))
 	for i, e := range entries {
-		models[i] = entryModel{e, c.link(e.Name)}
+		models[i] = entryModel{Entry: e, Link: c.link(e.Name)}
+		if e.CallID != "" && c.base != "" {
+			models[i].CallLink = c.base + "/calls?text=" + e.CallID
+		}
 	}
 	return models
 }

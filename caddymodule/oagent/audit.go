@@ -25,7 +25,7 @@ func (g guardArchive) Record(ctx context.Context, of *engagement.Ref, key string
 		e := &entries[i]
 		all[i] = audit.Entry{
 			At: e.At, Type: audit.TypeCall, Event: e.Event, User: of.User.ID, Agent: of.Agent, Engagement: key, ID: of.ID,
-			Position: position + int64(i) + 1, Call: e.Call, Name: e.Name, Status: e.Status, Kind: string(e.Kind), Rule: e.Rule, Why: e.Why, Would: audit.Would(e.Would),
+			Position: position + int64(i) + 1, CallID: e.CallID, Call: e.Call, Name: e.Name, Status: e.Status, Kind: string(e.Kind), Rule: e.Rule, Why: e.Why, Would: audit.Would(e.Would),
 			Side: string(e.Side), Review: e.Review, Reviewer: e.By, Verdict: e.Verdict, Comment: e.Comment,
 			DecidedBy: e.DecidedBy.User, DecidedAs: e.DecidedBy.Entry,
 		}

@@ -37,7 +37,7 @@ func audited(t *testing.T, block string) *sitetest.Site {
 func TestAudit_guarded_calls_and_reviews_are_archived(t *testing.T) {
 	s := audited(t, "sink file DIR/audit.jsonl")
 	s.Request("GET", "/trips", "", "X-Test-User", "ada")
-	s.Request("GET", "/trips/1", "", "X-Test-User", "bob")
+	refused := s.Request("GET", "/trips/1", "", "X-Test-User", "bob").Header.Get("Fairway-Call")
 	s.Request("POST", "/trips", `{"to":"Bern"}`, "X-Test-User", "ada")
 	open := sitetest.Decode[struct {
 		Reviews []struct{ ID string }
@@ -51,6 +51,9 @@ func TestAudit_guarded_calls_and_reviews_are_archived(t *testing.T) {
 		got = nil
 		for _, e := range sitetest.Archived(s) {
 			got = append(got, e.Type+" "+e.Event+" "+e.User)
+			if e.User == "bob" && e.CallID != refused || e.Event == "begun" && e.CallID == "" {
+				t.Errorf("the entry %+v has no id of its call; that of bob is %q", e, refused)
+			}
 		}
 		return slices.Contains(got, "review decided ada")
 	})

@@ -147,7 +147,7 @@ type caller struct {
 // identify is the second phase: it finds the agent that governs the request, and the Engagement.
 func identify(q request, agents *agentset.Set) (caller, *refusalError) {
 	if q.hosted != nil {
-		return hostedCaller(q.hosted, agents)
+		return hostedCaller(q.hosted, q.id, agents)
 	}
 	c := caller{agents: agents}
 	name := q.handler.Guard
@@ -173,6 +173,7 @@ func identify(q request, agents *agentset.Set) (caller, *refusalError) {
 		return c, refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: unknown agent %.128q", name), nil)
 	}
 	c.binding = bind(q.handler, q.r, c.agent.Agent)
+	c.binding.CallID = q.id.String()
 	return separateCaller(q, c)
 }
 
@@ -209,13 +210,13 @@ func hostedCallOf(ctx context.Context, o *Handler) *HostedCall {
 
 // hostedCaller returns the agent and the Engagement of a tool call of a hosted agent. They come from the
 // run, never from the request.
-func hostedCaller(call *HostedCall, agents *agentset.Set) (caller, *refusalError) {
+func hostedCaller(call *HostedCall, id callid.ID, agents *agentset.Set) (caller, *refusalError) {
 	call.Reached = true
 	c := caller{agents: agents, agent: agents.Agents[call.Binding.Agent.Name], binding: call.Binding}
 	if c.agent == nil {
 		return c, refuse(engagement.KindUnknownAgent, 0, "", "the call was not made: the agent is no longer configured", nil)
 	}
-	c.binding.Agent = c.agent.Agent
+	c.binding.Agent, c.binding.CallID = c.agent.Agent, id.String()
 	return c, nil
 }
 

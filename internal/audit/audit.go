@@ -45,6 +45,7 @@ type Entry struct {
 	Engagement string `json:"engagement,omitzero"`    // key of the Engagement
 	ID         string `json:"engagement_id,omitzero"` // of the Engagement, as the client sent it
 	Position   int64  `json:"position,omitzero"`      // of the entry in the record of the Engagement, from 1
+	CallID     string `json:"call_id,omitzero"`       // which the client got
 	Call       int64  `json:"call,omitzero"`          // number of the call in the Engagement, from 1
 	Name       string `json:"name,omitzero"`          // the tool or agent that was called
 	Status     int    `json:"status,omitzero"`        // HTTP status

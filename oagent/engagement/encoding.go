@@ -370,7 +370,15 @@ func decodeEntry(key string, data []byte) (Entry, error) {
 
 // fields passes the fields to the codec.
 func (e *Entry) fields(c *codec) {
-	text(c, tagWhat, &e.Event)
+	// CallID has no tag of its own, because older readers reject unknown ones. It comes before the event, under the same tag: older
+	// readers keep the last of both.
+	text(c, tagWhat, &e.CallID)
+	switch {
+	case !c.reading || c.tag == tagWhat:
+		text(c, tagWhat, &e.Event)
+	case e.Event == "":
+		e.Event, e.CallID = e.CallID, ""
+	}
 	switch {
 	case !c.reading:
 		c.to.number(tagAt, e.At.UnixNano())
@@ -405,7 +413,7 @@ func (e *Entry) fields(c *codec) {
 func (e *Entry) size() int {
 	const fixed = 64
 	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement) +
-		len(e.Review) + len(e.By) + len(e.DecidedBy.User) + len(e.DecidedBy.Entry) + len(e.Would.Rule) + len(e.Would.Why)
+		len(e.Review) + len(e.By) + len(e.CallID) + len(e.DecidedBy.User) + len(e.DecidedBy.Entry) + len(e.Would.Rule) + len(e.Would.Why)
 }
 
 // append appends the encoded entry. It then replaces its inputs and outputs by the encoded

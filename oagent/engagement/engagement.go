@@ -195,9 +195,10 @@ const (
 type Entry struct {
 	Event   string         `json:"what"`
 	At      time.Time      `json:"at"`
-	Call    int64          `json:"call,omitzero"` // number of the call in the Engagement, from 1
-	Nth     int64          `json:"nth,omitzero"`  // number among those of the same name, from 1
-	Name    string         `json:"name,omitzero"` // the tool or agent called
+	CallID  string         `json:"call_id,omitzero"` // which the client gets, see package callid; "" if it is unknown
+	Call    int64          `json:"call,omitzero"`    // number of the call in the Engagement, from 1
+	Nth     int64          `json:"nth,omitzero"`     // number among those of the same name, from 1
+	Name    string         `json:"name,omitzero"`    // the tool or agent called
 	Inputs  jsontext.Value `json:"inputs,omitzero"`
 	Outputs jsontext.Value `json:"outputs,omitzero"`
 	Status  int            `json:"status,omitzero"` // HTTP status

@@ -51,12 +51,20 @@ func TestEntry_reads_back(t *testing.T) {
 	for _, e := range []Entry{
 		{Event: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
 		{
-			Event: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Call: 7, Nth: 3, Name: "act", Inputs: jsontext.Value(`{"a":[1,"ä"]}`), Outputs: jsontext.Value(`null`),
+			Event: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CallID: "1k1bprgcjeq0ab6c", Call: 7, Nth: 3, Name: "act", Inputs: jsontext.Value(`{"a":[1,"ä"]}`), Outputs: jsontext.Value(`null`),
 			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Agent: "desk", Engagement: "3f6c",
 		},
 	} {
 		if read, err := decodeEntry("", e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {
 			t.Errorf("got %+v, want %+v, error %v", read, e, err)
+		}
+		var event string // as versions without CallID read it
+		c := reading(e.append(nil))
+		for c.tag == tagWhat {
+			text(&c, tagWhat, &event)
+		}
+		if event != e.Event {
+			t.Errorf("versions without CallID read the event %q, want %q", event, e.Event)
 		}
 	}
 }

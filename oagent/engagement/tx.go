@@ -22,8 +22,9 @@ import (
 type Tx struct {
 	State   *State // a new state if the Engagement does not exist yet
 	Now     time.Time
-	Durable bool // the change must be on disk before the decision has any effect
-	Prolong bool // restart the lifetime of the Engagement; refusals do not
+	Durable bool   // the change must be on disk before the decision has any effect
+	Prolong bool   // restart the lifetime of the Engagement; refusals do not
+	CallID  string // of the entries that Log adds
 
 	options *Options
 	record  *record
@@ -49,7 +50,7 @@ func (t *Tx) Closed() *Refusal {
 
 // Log adds an entry and returns its position in the log.
 func (t *Tx) Log(e Entry) int64 {
-	e.At = t.Now
+	e.At, e.CallID = t.Now, t.CallID
 	if t.entries == nil {
 		t.entries = t.first[:0]
 	}
