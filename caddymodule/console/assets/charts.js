@@ -33,7 +33,7 @@
 		var axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
 		var series = names.map(function (name, i) {
 			var color = stacked ? colors[name] || others[next++ % others.length] : ["#3f88c5", "#d9822b"][i];
-			return { label: name, stroke: color, width: 1.5, fill: stacked ? color + "99" : undefined, points: { show: false } };
+			return { label: name, stroke: color, width: 1.5, fill: stacked ? color : undefined, points: { show: false } };
 		});
 		// The highest of the stack is drawn first, so that those below it cover it.
 		if (stacked) { series.reverse(); values.reverse(); }
