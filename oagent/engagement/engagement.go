@@ -214,7 +214,11 @@ type Entry struct {
 
 	DecidedBy Decider `json:"decided_by,omitzero"` // for EntryDecided, if a user decided
 
-	// For EntryQuestion and EntryDecision: the agent and the Engagement that are under review.
+	Subject // for EntryQuestion and EntryDecision
+}
+
+// Subject is what is under review.
+type Subject struct {
 	Agent      string `json:"agent,omitzero"`
 	Engagement string `json:"engagement,omitzero"` // its key
 }

@@ -52,7 +52,7 @@ func TestEntry_reads_back(t *testing.T) {
 		{Event: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
 		{
 			Event: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CallID: "1k1bprgcjeq0ab6c", Call: 7, Nth: 3, Name: "act", Inputs: jsontext.Value(`{"a":[1,"ä"]}`), Outputs: jsontext.Value(`null`),
-			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Agent: "desk", Engagement: "3f6c",
+			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Subject: Subject{"desk", "3f6c"},
 		},
 	} {
 		if read, err := decodeEntry("", e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {

@@ -73,7 +73,7 @@ func (q *Queue) recordDecision(ctx context.Context, r *Review, verdict, comment 
 
 // entry returns an entry about the review for the record of the deciding agent.
 func (r *Review) entry(what string) engagement.Entry {
-	return engagement.Entry{Event: what, Name: r.Name, Side: r.Side, Rule: r.Rule, Review: r.ID, Agent: r.Agent, Engagement: r.Key}
+	return engagement.Entry{Event: what, Name: r.Name, Side: r.Side, Rule: r.Rule, Review: r.ID, Subject: engagement.Subject{Agent: r.Agent, Engagement: r.Key}}
 }
 
 // changeAssigned runs change on a pending review in the Engagement in which an agent decides
