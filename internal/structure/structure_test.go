@@ -34,10 +34,11 @@ var layers = []struct {
 	{"store", []string{"store", "internal"}},
 	{"tools", []string{"tools", "store", "internal"}},
 	{"ocp", []string{"ocp", "tools", "internal"}},
-	{"mcpadapter", []string{"mcpadapter", "ocp", "tools", "store", "internal"}},
+	{"events", []string{"events", "tools", "store", "internal"}},
+	{"mcpadapter", []string{"mcpadapter", "events", "ocp", "tools", "store", "internal"}},
 	{"otcadapter", []string{"otcadapter", "tools", "store", "internal"}},
 	{"oagent", []string{"oagent", "tools", "store", "internal"}},
-	{"caddymodule", []string{"caddymodule", "mcpadapter", "otcadapter", "oagent", "ocp", "tools", "store", "internal"}},
+	{"caddymodule", []string{"caddymodule", "events", "mcpadapter", "otcadapter", "oagent", "ocp", "tools", "store", "internal"}},
 }
 
 // directives are the folders of caddymodule, each with the other folders of caddymodule that it may import. Directives
