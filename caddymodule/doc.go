@@ -19,6 +19,7 @@
 //	connections the users' own accounts at third parties
 //	console     pages about tools, calls, agents and reviews
 //
+//	events      receives the webhooks of APIs
 //	calls       the section that keeps tool calls
 //	archive     the section that sends the audit to files and webhooks
 //	mcpservers  the option mcp_server, and what answers the calls of such tools
@@ -59,6 +60,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/connections"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/embeddings"
+	_ "github.com/fairwayhq/fairway/caddymodule/events"
 	_ "github.com/fairwayhq/fairway/caddymodule/health"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"

@@ -10,6 +10,7 @@ import (
 //   - agents_health runs before handlers that redirect, rewrite or authenticate requests, so that probes
 //     need no credentials.
 //   - agent_login runs before agent_auth, which trusts it, and needs no credentials itself.
+//   - agent_events runs before authentication: APIs sign their webhooks, and have no other credentials.
 //   - agent_auth runs with Caddy's own authentication directives.
 //   - The others run after authentication, so that callers are known, and after encode, so that
 //     responses are compressed. They run before handlers that respond or change responses, so
@@ -19,6 +20,7 @@ import (
 //   - mcp_servers runs last, as the upstream of the tools of MCP servers.
 func init() {
 	httpcaddyfile.RegisterDirectiveOrder("agents_health", httpcaddyfile.Before, "redir")
+	httpcaddyfile.RegisterDirectiveOrder("agent_events", httpcaddyfile.Before, "basic_auth")
 	httpcaddyfile.RegisterDirectiveOrder("agent_auth", httpcaddyfile.After, "basic_auth")
 	httpcaddyfile.RegisterDirectiveOrder("agent_login", httpcaddyfile.After, "basic_auth")
 	for _, directive := range []string{"agents_console", "agent_connections", "ocp", "mcp", "otc", "oagent", "tools_only", "mcp_servers"} {

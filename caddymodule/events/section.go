@@ -1,0 +1,98 @@
+// Package events is the directive `agent_events`, which receives the webhooks of an API. The package
+// github.com/fairwayhq/fairway/events keeps them.
+//
+//   - Handler (handler.go) verifies a request, and stores its events before it responds.
+//   - Source (source.go) has the events of a toolset: their types (types.go), which users may see them (audience.go), and what they get. The Section has
+//     all sources, for the endpoints that serve events.
+//   - A starter (start.go) starts hosted agents for events.
+package events
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/share"
+)
+
+func init() {
+	site.Register(func() site.Section { return new(Section) })
+}
+
+// Section is the part of the app `agents` with the sources of events.
+type Section struct {
+	app      *app.App
+	agents   agentStarter // nil if no hosted agents are linked
+	sources  map[string]*Source
+	requests *share.Bound // in progress
+}
+
+// Options implements site.Section.
+func (*Section) Options(*directive.Block) directive.Options { return nil }
+
+// Provision implements site.Section.
+func (s *Section) Provision(ctx caddy.Context, a *site.App) (err error) {
+	s.sources = make(map[string]*Source)
+	s.requests = share.NewBound(share.Options{Name: "webhooks in progress", Limit: maxRequests, Warn: site.WarnUse})
+	if s.app, err = site.Get[*app.App](a); err != nil {
+		return err
+	}
+	if s.agents, _, err = site.Find[agentStarter](a); err != nil {
+		return err
+	}
+	return directive.RegisterMetrics(ctx.GetMetricsRegistry(), received)
+}
+
+// Source returns the source of the events of a toolset. Sources are complete when the handlers are provisioned.
+func (s *Section) Source(toolset string) (*Source, bool) {
+	source, ok := s.sources[toolset]
+	return source, ok
+}
+
+// Start begins to start agents.
+func (s *Section) Start() error {
+	for _, source := range s.sources {
+		if err := s.check(source); err != nil {
+			return fmt.Errorf("agent_events %s: %w", source.name, err)
+		}
+	}
+	for _, source := range s.sources {
+		source.starter.start()
+	}
+	return nil
+}
+
+// Stop ends it.
+func (s *Section) Stop() {
+	for _, source := range s.sources {
+		source.starter.stop()
+	}
+}
+
+// Cleanup implements caddy.CleanerUpper.
+func (s *Section) Cleanup() error {
+	for _, source := range s.sources {
+		source.cancel()
+	}
+	return nil
+}
+
+// received counts requests to agent_events by their result, and events that were stored.
+var received = directive.Counter("events_received_total", "Events of webhooks, and refused requests of webhooks, by result.", "toolset", "result")
+
+// maxRequests and maxPause are limits of the requests of all sources, and of the pause after a failed start of an agent.
+const (
+	maxRequests = 256
+	maxPause    = time.Minute
+)
+
+// Interface guards
+var (
+	_ site.Starter       = (*Section)(nil)
+	_ site.Stopper       = (*Section)(nil)
+	_ caddy.CleanerUpper = (*Section)(nil)
+)
