@@ -32,6 +32,9 @@ const (
 	maxMaxBody     = 1 << 20
 )
 
+// maxReady is how long a request waits at the start, until agents can be started for its events.
+const maxReady = 2 * time.Second
+
 // What happens to an event whose body does not fit its schema.
 const (
 	invalidStore  = "store"
@@ -161,7 +164,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	case taken:
 		return fmt.Errorf("toolset %s has two agent_events: one path receives all its webhooks", h.Toolset)
 	}
-	s := &Source{name: h.Toolset, toolset: toolset, site: site.At(ctx), shapes: h.Events, typeAt: h.verifier.TypeAt(), logger: h.logger}
+	s := &Source{name: h.Toolset, toolset: toolset, site: site.At(ctx), shapes: h.Events, typeAt: h.verifier.TypeAt(), memory: h.section.memory, logger: h.logger}
 	for name, e := range h.Events {
 		if err := e.provision(); err != nil {
 			return fmt.Errorf("event %s: %w", name, err)
@@ -175,7 +178,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	s.log = events.NewLog(events.Options{
 		Open: h.section.app.Handle.Open, Source: h.Toolset, Retention: time.Duration(h.Retention), MaxSize: h.MaxSize,
 	})
-	s.starter = &starter{source: s, handle: h.section.app.Handle, agents: h.Starts}
+	s.starter = newStarter(s, h.section.app.Handle, h.Starts)
 	s.toolset.Loader.KeepDocument()
 	if err := s.toolset.LoadFile(ctx); err != nil {
 		return err
@@ -309,6 +312,11 @@ func (h *Handler) receive(r *http.Request) (status int, body []byte, refused *re
 		} else if err != nil {
 			h.logger.Warn("the body of an event does not fit its schema", zap.String("event", found.Name), zap.String("id", messages[i].ID))
 		}
+	}
+	select {
+	case <-h.source.starter.ready:
+	case <-time.After(maxReady):
+		return 0, nil, &refusal{http.StatusServiceUnavailable, "not_ready", "the gateway cannot start agents yet"}
 	}
 	for i := range messages {
 		if refused := h.store(r.Context(), &messages[i], t.find(messages[i].Type)); refused != nil {

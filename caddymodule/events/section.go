@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/tools/result"
 )
 
 func init() {
@@ -28,7 +29,8 @@ type Section struct {
 	app      *app.App
 	agents   agentStarter // nil if no hosted agents are linked
 	sources  map[string]*Source
-	requests *share.Bound // in progress
+	requests *share.Bound   // in progress
+	memory   *result.Memory // of select
 }
 
 // Options implements site.Section.
@@ -38,6 +40,7 @@ func (*Section) Options(*directive.Block) directive.Options { return nil }
 func (s *Section) Provision(ctx caddy.Context, a *site.App) (err error) {
 	s.sources = make(map[string]*Source)
 	s.requests = share.NewBound(share.Options{Name: "webhooks in progress", Limit: maxRequests, Warn: site.WarnUse})
+	s.memory = result.NewMemory(site.WarnUse)
 	if s.app, err = site.Get[*app.App](a); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Source struct {
 	shapes   map[string]*Event
 	typeAt   []string
 	types    atomic.Pointer[types]
+	memory   *result.Memory
 	starter  *starter
 	cancel   func() // ends the updates of types
 	logger   *zap.Logger
@@ -61,7 +62,7 @@ func (s *Source) Data(ctx context.Context, e *events.Event, user *identity.User)
 	body := []byte(e.Body)
 	if t := s.types.Load().byName[e.Name]; t != nil && t.shape.query != nil {
 		var err error
-		if body, err = t.shape.query.Append(ctx, result.Limit{Owner: share.OwnerOf(user.ID, "")}, nil, body); err != nil {
+		if body, err = t.shape.query.Append(ctx, result.Limit{Memory: s.memory, Owner: share.OwnerOf(user.ID, "")}, nil, body); err != nil {
 			s.logger.Warn("an event is withheld: select failed", zap.String("event", e.Name), zap.String("id", e.ID), zap.String("reason", result.ShortReason(err)))
 			return nil, false
 		}

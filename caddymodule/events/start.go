@@ -57,9 +57,20 @@ type starter struct {
 	agents map[string]string // by the names of events
 	with   agentStarter
 
+	ready   chan struct{} // closed when the record exists: later events are not missed
+	once    sync.Once     // closes ready
 	running context.Context
 	end     context.CancelFunc
 	ended   sync.WaitGroup
+}
+
+func newStarter(source *Source, handle *stores.Handle, agents map[string]string) *starter {
+	s := &starter{source: source, handle: handle, agents: agents, ready: make(chan struct{})}
+	s.running, s.end = context.WithCancel(context.Background())
+	if len(agents) == 0 {
+		close(s.ready)
+	}
+	return s
 }
 
 // startRecord is the record of a starter.
@@ -76,17 +87,14 @@ const (
 )
 
 func (s *starter) start() {
-	s.running, s.end = context.WithCancel(context.Background())
 	if len(s.agents) > 0 {
 		s.ended.Go(s.run)
 	}
 }
 
 func (s *starter) stop() {
-	if s.end != nil {
-		s.end()
-		s.ended.Wait()
-	}
+	s.end()
+	s.ended.Wait()
 }
 
 // run works until the configuration ends. After an error it begins again from the record.
@@ -136,8 +144,12 @@ func (s *starter) work(progressed func()) error {
 		cursor = r.Cursor
 		return true
 	})
-	if claim == nil || err != nil {
+	if err != nil {
 		return err
+	}
+	s.once.Do(func() { close(s.ready) })
+	if claim == nil {
+		return nil
 	}
 	working, lost := context.WithCancel(s.running)
 	defer lost()
