@@ -57,6 +57,7 @@ type Report struct {
 	Warnings   []Warning
 	Guesses    []Warning               // decisions of Fairway that the document leaves open, such as the format of a */* body
 	Unmatched  []*build.UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
+	Events     []string                // the names of the events, for `caddy tools` only
 	Files      []string                // the files of the document, if it was read from files
 }
 

@@ -55,6 +55,8 @@ func checkTools(toolset *tools.Toolset, lint bool, lost int) error {
 	switch {
 	case len(toolset.Tools()) == 0 && toolset.Report.Operations > 0 && toolset.Report.Excluded == toolset.Report.Operations:
 		return errors.New("the document has no tools: --include and --exclude select no operation")
+	case len(toolset.Tools()) == 0 && len(toolset.Report.Events) > 0: // an API that only sends webhooks
+		return nil
 	case len(toolset.Tools()) == 0:
 		return errors.New("the document has no tools: no operation could be converted")
 	case !lint || lost == 0:

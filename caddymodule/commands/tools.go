@@ -16,12 +16,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/events/declared"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"
 	"github.com/fairwayhq/fairway/tools/lock"
+	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/overlay"
 	"github.com/fairwayhq/fairway/tools/schema"
 	"github.com/fairwayhq/fairway/tools/search"
@@ -180,6 +182,7 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 		if err == nil {
 			toolset.Report.Warnings = append(app.OverlayWarnings(warnings), toolset.Report.Warnings...)
 			toolset.Finder = search.NewFinder(toolset.Tools())
+			err = reportEvents(&toolset.Report, data, &options)
 		}
 		if err == nil && lint != nil {
 			toolset.Report.Warnings = append(toolset.Report.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
@@ -407,6 +410,9 @@ func writeToolsJSON(out io.Writer, toolset *tools.Toolset) error {
 
 // writeWarnings prints the warnings and returns how many operations did not become a tool.
 func writeWarnings(out io.Writer, toolset *tools.Toolset) (lost int) {
+	if names := toolset.Report.Events; len(names) > 0 {
+		fmt.Fprintf(out, "\nevents, which agent_events receives (%d):\n  %s\n", len(names), strings.Join(names, "\n  "))
+	}
 	if len(toolset.Report.Warnings) > 0 {
 		fmt.Fprintf(out, "\nwarnings (%d):\n", len(toolset.Report.Warnings))
 	}
@@ -420,6 +426,22 @@ func writeWarnings(out io.Writer, toolset *tools.Toolset) (lost int) {
 		fmt.Fprintf(out, "  %s  %s: %s\n", kind, operation, w.Reason)
 	}
 	return lost
+}
+
+// reportEvents adds the events of a document to a report, and why others cannot be received.
+func reportEvents(report *tools.Report, data []byte, o *tools.BuildOptions) error {
+	d, err := openapi.Read(data, openapi.Options{Location: o.Location, Refs: o.Refs, Limits: openapi.Limits{Size: o.MaxDocument}})
+	if err != nil {
+		return err
+	}
+	for _, e := range declared.Read(d, []string{"/type"}) {
+		if e.Err != nil {
+			report.Warnings = append(report.Warnings, tools.Warning{Operation: "event " + e.Key, Reason: "cannot be received: " + e.Err.Error()})
+		} else {
+			report.Events = append(report.Events, e.Name)
+		}
+	}
+	return nil
 }
 
 // writeFindings prints the findings of the validator that no warning already reports.

@@ -45,6 +45,14 @@ func TestToolsCommand(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+	t.Run("events", func(t *testing.T) {
+		hooks := s.Write("hooks.yaml", `{"openapi":"3.1.0","info":{"title":"Hooks"},"webhooks":{
+			"paid":{"post":{"requestBody":{"content":{"application/json":{"schema":{"properties":{"type":{"const":"invoice.paid"}}}}}}}},"none":{"get":{}}}}`)
+		out, _, err := sitetest.CaddyTools(hooks)
+		if err != nil || !testkit.ContainsAll(out, "agent_events receives (1):\n  invoice.paid\n", "note  event none: cannot be received: it has neither post nor put") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	t.Run("no tool over MCP", func(t *testing.T) {
 		hidden := s.Write("hidden.yaml", strings.Replace(sitetest.Trips, "operationId: getTrip\n", "operationId: getTrip\n      x-mcp: {tool: false}\n", 1))
 		if out, _, err := sitetest.CaddyTools(hidden); err != nil || !strings.Contains(out, "1 of these are no tools") {

@@ -80,6 +80,7 @@ func (s *Section) Stop() {
 func (s *Section) Cleanup() error {
 	for _, source := range s.sources {
 		source.cancel()
+		source.starter.end()
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func (d *Document) describe() {
 	case paths != nil:
 		d.warn("paths is not an object: the document has no operations")
 	case d.root.Get("webhooks") != nil:
-		d.warn("the document has webhooks and no paths: there is nothing to call")
+		d.warn("the document has webhooks and no paths: there is nothing to call, but agent_events can receive them")
 	default:
 		d.warn("the document has no paths")
 	}
