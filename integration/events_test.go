@@ -1,0 +1,139 @@
+package integration
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/events"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
+)
+
+const hookSecret = "0123456789abcdef0123456789abcdef"
+
+// hooksDocument declares one event, and orders.yaml has none.
+const hooksDocument = `{"openapi":"3.1.0","info":{"title":"Hooks","version":"1"},"webhooks":{"invoice.paid":{"post":{"requestBody":{"content":{"application/json":{}}}}}}}`
+
+// hooksSite receives webhooks at /hooks/PRESET, each with a toolset and a log of its own.
+func hooksSite(address, store string, presets ...string) string {
+	toolsets, sources := "", ""
+	for _, preset := range presets {
+		toolsets += "toolset " + preset + " hooks.json\n"
+		sources += "agent_events /hooks/" + preset + " " + preset + " {\nverify " + preset + " " + hookSecret + "\n}\n"
+	}
+	return fmt.Sprintf("{\nadmin off\nagents {\nstore bolt %s\ntoolset orders orders.yaml\n%s}\n}\nhttp://%s {\n%sotc /otc orders\nrespond API\n}\n", store, toolsets, address, sources)
+}
+
+func postHook(ctx context.Context, url, body string, header map[string]string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	response.Body.Close()
+	return response.StatusCode, nil
+}
+
+// TestEvents_signed_by_packages_of_providers sends webhooks that the providers' own npm packages have signed.
+func TestEvents_signed_by_packages_of_providers(t *testing.T) {
+	const body = `{ "id": "evt_1", "type": "invoice.paid", "action": "paid" }`
+	var signed map[string]map[string]string
+	decodeOutput(t, node(t, "sign.mjs", hookSecret, "evt_1", body), &signed)
+	dir, address := t.TempDir(), freeAddress(t)
+	writeFile(t, filepath.Join(dir, "hooks.json"), hooksDocument)
+	site := strings.ReplaceAll(hooksSite(address, "store.db", "standard", "stripe", "github"), "verify standard "+hookSecret, "verify standard whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+	n := startBrittle(t, dir, address, site)
+	for preset, header := range signed {
+		if status, err := postHook(t.Context(), n.url+"/hooks/"+preset, body, header); err != nil || status != 200 {
+			t.Errorf("%s: status %d, error %v", preset, status, err)
+		}
+		if status, err := postHook(t.Context(), n.url+"/hooks/"+preset, body+" ", header); err != nil || status != 401 {
+			t.Errorf("%s, another body: status %d, error %v", preset, status, err)
+		}
+		waitFor(t, waitTimeout, "the event in the log of "+preset, func() bool {
+			return strings.Contains(n.log.String(), `"toolset":"`+preset+`","event":"invoice.paid","id":"evt_1","result":"stored"`)
+		})
+	}
+}
+
+// TestEvents_of_a_killed_node kills a node again and again while webhooks arrive. Each event that got a 2xx is in the log, and some are sent again.
+func TestEvents_of_a_killed_node(t *testing.T) {
+	t.Parallel()
+	kills := 10
+	if testing.Short() {
+		kills = 3
+	}
+	const senders, each = 6, 60 // events between two kills
+	dir, address := t.TempDir(), freeAddress(t)
+	writeFile(t, filepath.Join(dir, "hooks.json"), hooksDocument)
+	file := filepath.Join(dir, "store.db")
+	var answered sync.Map
+	for round := range kills {
+		n := startBrittle(t, dir, address, hooksSite(address, file, "stripe"))
+		var sent atomic.Int64
+		var group sync.WaitGroup
+		for sender := range senders {
+			group.Go(func() {
+				for i := 0; ; i++ {
+					id := fmt.Sprintf("%d-%d-%d", round, sender, i/2) // each twice
+					body := `{"id":"` + id + `","type":"invoice.paid"}`
+					mac := hmac.New(sha256.New, []byte(hookSecret))
+					now := time.Now().Unix()
+					_, _ = fmt.Fprintf(mac, "%d.%s", now, body)
+					status, err := postHook(t.Context(), n.url+"/hooks/stripe", body,
+						map[string]string{"Stripe-Signature": fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))})
+					if err != nil {
+						return // the node is dead
+					}
+					if status != 200 {
+						t.Errorf("status %d", status)
+						return
+					}
+					answered.Store(id, true)
+					sent.Add(1)
+				}
+			})
+		}
+		waitFor(t, waitTimeout, "the webhooks", func() bool { return sent.Load() >= each })
+		n.kill()
+		group.Wait()
+	}
+	st, err := embedded.Open(file, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	log := events.NewLog(events.Options{Source: "stripe", Open: func(context.Context) (store.Store, error) { return st, nil }})
+	found := make(map[string]int)
+	for after, more := events.Cursor(""), true; more; {
+		read, next, _, err := log.Read(t.Context(), after, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range read {
+			found[e.ID]++
+		}
+		after, more = next, len(read) > 0
+	}
+	for id := range answered.Range {
+		if n := found[id.(string)]; n < 1 || n > 2 {
+			t.Errorf("event %s is %d times in the log", id, n)
+		}
+	}
+}
