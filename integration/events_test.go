@@ -25,13 +25,13 @@ const hookSecret = "0123456789abcdef0123456789abcdef"
 const hooksDocument = `{"openapi":"3.1.0","info":{"title":"Hooks","version":"1"},"webhooks":{"invoice.paid":{"post":{"requestBody":{"content":{"application/json":{}}}}}}}`
 
 // hooksSite receives webhooks at /hooks/PRESET, each with a toolset and a log of its own.
-func hooksSite(address, store string, presets ...string) string {
+func hooksSite(address, file string, presets ...string) string {
 	toolsets, sources := "", ""
 	for _, preset := range presets {
 		toolsets += "toolset " + preset + " hooks.json\n"
 		sources += "agent_events /hooks/" + preset + " " + preset + " {\nverify " + preset + " " + hookSecret + "\n}\n"
 	}
-	return fmt.Sprintf("{\nadmin off\nagents {\nstore bolt %s\ntoolset orders orders.yaml\n%s}\n}\nhttp://%s {\n%sotc /otc orders\nrespond API\n}\n", store, toolsets, address, sources)
+	return fmt.Sprintf("{\nadmin off\nagents {\nstore bolt %s\ntoolset orders orders.yaml\n%s}\n}\nhttp://%s {\n%sotc /otc orders\nrespond API\n}\n", file, toolsets, address, sources)
 }
 
 func postHook(ctx context.Context, url, body string, header map[string]string) (int, error) {

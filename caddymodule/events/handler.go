@@ -178,7 +178,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	s.log = events.NewLog(events.Options{
 		Open: h.section.app.Handle.Open, Source: h.Toolset, Retention: time.Duration(h.Retention), MaxSize: h.MaxSize,
 	})
-	s.starter = newStarter(s, h.section.app.Handle, h.Starts)
+	s.starter = newStarter(s, h.section.app.Handle.Open, h.Starts)
 	s.toolset.Loader.KeepDocument()
 	if err := s.toolset.LoadFile(ctx); err != nil {
 		return err

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/events"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/stored"
@@ -53,7 +53,7 @@ func (s *Section) check(source *Source) error {
 // A starter starts an agent for each event of some types, on one node at a time. A record has the cursor of the last event.
 type starter struct {
 	source *Source
-	handle *stores.Handle
+	open   func(context.Context) (store.Store, error)
 	agents map[string]string // by the names of events
 	with   agentStarter
 
@@ -64,8 +64,8 @@ type starter struct {
 	ended   sync.WaitGroup
 }
 
-func newStarter(source *Source, handle *stores.Handle, agents map[string]string) *starter {
-	s := &starter{source: source, handle: handle, agents: agents, ready: make(chan struct{})}
+func newStarter(source *Source, open func(context.Context) (store.Store, error), agents map[string]string) *starter {
+	s := &starter{source: source, open: open, agents: agents, ready: make(chan struct{})}
 	s.running, s.end = context.WithCancel(context.Background())
 	if len(agents) == 0 {
 		close(s.ready)
@@ -113,7 +113,7 @@ func (s *starter) run() {
 
 // work starts agents as long as this node has the lease of the record. If another node has it, work returns at once.
 func (s *starter) work(progressed func()) error {
-	st, err := s.handle.Open(s.running)
+	st, err := s.open(s.running)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *starter) work(progressed func()) error {
 		})
 	}
 	process := lease.ProcessOf(st)
-	terms := &lease.Terms{Duration: startLease, Node: process + stores.HostName(), Process: process}
+	terms := &lease.Terms{Duration: startLease, Node: process + rand.Text(), Process: process}
 	var cursor events.Cursor
 	claim, err := lease.Take(s.running, terms, transact, func(r *startRecord) bool {
 		cursor = r.Cursor
