@@ -129,6 +129,7 @@ var (
 var optionsOf = map[string]string{
 	"include": "toolset", "exclude": "toolset", "tool": "toolset", "overlay": "toolset", "credential": "toolset",
 	"reviewer": "oagent", "chat": "oagent", "identity": "oagent", "discovery": "mcp",
+	"verify": "agent_events",
 }
 
 // wholeCaddyfile puts a part of a Caddyfile into what must be around it: options into the block
@@ -146,6 +147,8 @@ func wholeCaddyfile(text string) string {
 		first = "toolset"
 	case "oagent":
 		text = "oagent agents/clerk.yaml agents/supervisor.yaml {\nguard clerk\n" + text + "}\n"
+	case "agent_events":
+		text = "agent_events /hooks/shop shop {\n" + text + "}\nmcp /mcp shop\n"
 	case "mcp":
 		text = "mcp /mcp trains.yaml {\n" + text + "}\n"
 	}

@@ -53,6 +53,9 @@ var limits = map[string][]string{
 	"hosted runs that a node":       {"oagent/hosted/run.workerMemory", "oagent/hosted/run.minWorkers", "oagent/hosted/run.maxWorkers"},
 	"hosted runs in progress":       {"oagent/hosted/run.runsPerWorker"},
 	"model request, model response": {"caddymodule/chat.defaultMaxInput", "caddymodule/chat.defaultMaxOutput"},
+	"webhook: body":                 {"caddymodule/events.defaultMaxBody", "caddymodule/events.maxMaxBody"},
+	"webhooks in progress":          {"caddymodule/events.maxRequests"},
+	"events of a toolset":           {"events.DefaultRetention", "events.DefaultMaxSize", "events.MaxSize"},
 	"embedded store":                {"store/embedded.defaultMaxRecords", "store/embedded.defaultMaxBytes"},
 }
 
