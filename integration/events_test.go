@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,7 +24,8 @@ import (
 const hookSecret = "0123456789abcdef0123456789abcdef"
 
 // hooksDocument declares one event, and orders.yaml has none.
-const hooksDocument = `{"openapi":"3.1.0","info":{"title":"Hooks","version":"1"},"webhooks":{"invoice.paid":{"post":{"requestBody":{"content":{"application/json":{}}}}}}}`
+const hooksDocument = `{"openapi":"3.1.0","info":{"title":"Hooks","version":"1"},"paths":{"/report":{"post":{"operationId":"report","requestBody":{"content":
+	{"application/json":{"schema":{"type":"object","properties":{"text":{"type":"string"}}}}}},"responses":{}}}},"webhooks":{"invoice.paid":{"post":{"requestBody":{"content":{"application/json":{}}}}}}}`
 
 // hooksSite receives webhooks at /hooks/PRESET, each with a toolset and a log of its own.
 func hooksSite(address, file string, presets ...string) string {
@@ -50,6 +53,14 @@ func postHook(ctx context.Context, url, body string, header map[string]string) (
 	return response.StatusCode, nil
 }
 
+// postStripe sends an event as Stripe does.
+func (n *brittleNode) postStripe(ctx context.Context, id string) (int, error) {
+	body, now := `{"id":"`+id+`","type":"invoice.paid"}`, time.Now().Unix()
+	mac := hmac.New(sha256.New, []byte(hookSecret))
+	_, _ = fmt.Fprintf(mac, "%d.%s", now, body)
+	return postHook(ctx, n.url+"/hooks/stripe", body, map[string]string{"Stripe-Signature": fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))})
+}
+
 // TestEvents_signed_by_packages_of_providers sends webhooks that the providers' own npm packages have signed.
 func TestEvents_signed_by_packages_of_providers(t *testing.T) {
 	const body = `{ "id": "evt_1", "type": "invoice.paid", "action": "paid" }`
@@ -72,7 +83,8 @@ func TestEvents_signed_by_packages_of_providers(t *testing.T) {
 	}
 }
 
-// TestEvents_of_a_killed_node kills a node again and again while webhooks arrive. Each event that got a 2xx is in the log, and some are sent again.
+// TestEvents_of_a_killed_node kills a node again and again while webhooks arrive, each of them twice. Each event that got a 2xx is in the log, and
+// starts one run of an agent.
 func TestEvents_of_a_killed_node(t *testing.T) {
 	t.Parallel()
 	kills := 10
@@ -84,20 +96,25 @@ func TestEvents_of_a_killed_node(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "hooks.json"), hooksDocument)
 	file := filepath.Join(dir, "store.db")
 	var answered sync.Map
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(api.Close)
+	writeFile(t, filepath.Join(dir, "clerk.yaml"), "kind: openagentspec:v1/agent\nname: clerk\ndescription: d\nintent: i\nowner: o\ncapabilities:\n  report: {user_identity: false, static_identity: bot}\n")
+	writeFile(t, filepath.Join(dir, "model.yaml"), "conversations:\n  - steps:\n      - calls: [{name: report, arguments: {text: \"{input}\"}}]\n      - text: Done.\n")
+	site := strings.NewReplacer("verify stripe "+hookSecret, "verify stripe "+hookSecret+"\non invoice.paid start clerk", "respond API",
+		"@governed path /report /agents* /engagements*\noagent @governed clerk.yaml {\ntoolset stripe\nserve /agents\nengagements /engagements\nidentity bot header_up Authorization x\nmodel scripted {\nfile model.yaml\n}\n}\nreverse_proxy "+
+			strings.TrimPrefix(api.URL, "http://")).Replace(hooksSite(address, file, "stripe"))
 	for round := range kills {
-		n := startBrittle(t, dir, address, hooksSite(address, file, "stripe"))
+		n := startBrittle(t, dir, address, site)
 		var sent atomic.Int64
 		var group sync.WaitGroup
 		for sender := range senders {
 			group.Go(func() {
 				for i := 0; ; i++ {
 					id := fmt.Sprintf("%d-%d-%d", round, sender, i/2) // each twice
-					body := `{"id":"` + id + `","type":"invoice.paid"}`
-					mac := hmac.New(sha256.New, []byte(hookSecret))
-					now := time.Now().Unix()
-					_, _ = fmt.Fprintf(mac, "%d.%s", now, body)
-					status, err := postHook(t.Context(), n.url+"/hooks/stripe", body,
-						map[string]string{"Stripe-Signature": fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))})
+					status, err := n.postStripe(t.Context(), id)
 					if err != nil {
 						return // the node is dead
 					}
@@ -114,6 +131,14 @@ func TestEvents_of_a_killed_node(t *testing.T) {
 		n.kill()
 		group.Wait()
 	}
+	n := startBrittle(t, dir, address, site)
+	if status, err := n.postStripe(t.Context(), "last"); err != nil || status != 200 {
+		t.Fatalf("status %d, error %v", status, err)
+	}
+	waitFor(t, waitTimeout, "the agent of the last event", func() bool {
+		return strings.Contains(n.log.String(), `"msg":"started an agent for an event","agent":"clerk","event":"invoice.paid","id":"last"`)
+	})
+	n.kill()
 	st, err := embedded.Open(file, embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +155,18 @@ func TestEvents_of_a_killed_node(t *testing.T) {
 			found[e.ID]++
 		}
 		after, more = next, len(read) > 0
+	}
+	runs := 0
+	if err := store.Scan(t.Context(), st, "", func(key string, _ store.Record) error {
+		if strings.Contains(key, "/run/") {
+			runs++
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if runs != len(found) {
+		t.Errorf("%d events have started %d runs", len(found), runs)
 	}
 	for id := range answered.Range {
 		if n := found[id.(string)]; n < 1 || n > 2 {

@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -113,13 +112,57 @@ func (s *starter) run() {
 
 // work starts agents as long as this node has the lease of the record. If another node has it, work returns at once.
 func (s *starter) work(progressed func()) error {
+	claim, cursor, err := s.claim()
+	if claim == nil || err != nil {
+		return err
+	}
+	working, lost := context.WithCancel(s.running)
+	defer lost()
+	stop := claim.Keep(s.running, lost)
+	defer func() {
+		stop()
+		_ = claim.End(s.running, func(*startRecord, *lease.Lease) error { return nil }) // otherwise the lease expires
+	}()
+	for working.Err() == nil {
+		found, next, truncated, err := s.source.log.Read(working, cursor, startBatch)
+		if err != nil {
+			return err
+		}
+		if truncated {
+			s.source.logger.Error("events were deleted before agents were started for them")
+		}
+		for i := range found {
+			if err := s.startAgent(working, s.agents[found[i].Name], &found[i]); err != nil {
+				return fmt.Errorf("event %s: %w", found[i].ID, err)
+			}
+		}
+		if cursor == next {
+			if err := s.source.log.Wait(working, cursor); err != nil {
+				return err
+			}
+			continue
+		}
+		cursor = next
+		if err := claim.Change(working, func(r *startRecord, _ *lease.Lease) error {
+			r.Cursor = cursor
+			return nil
+		}); err != nil {
+			return err
+		}
+		progressed()
+	}
+	return nil
+}
+
+// claim takes the lease of the record, which it creates if there is none. The claim is nil if another node has the lease.
+func (s *starter) claim() (claim *lease.Claim[*startRecord], cursor events.Cursor, err error) {
 	st, err := s.open(s.running)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	end, err := s.source.log.End(s.running)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	key := "events/" + s.source.name + "/starts"
 	transact := func(ctx context.Context, change func(*startRecord, *lease.Lease) error) error {
@@ -139,63 +182,21 @@ func (s *starter) work(progressed func()) error {
 	}
 	process := lease.ProcessOf(st)
 	terms := &lease.Terms{Duration: startLease, Node: process + rand.Text(), Process: process}
-	var cursor events.Cursor
-	claim, err := lease.Take(s.running, terms, transact, func(r *startRecord) bool {
+	claim, err = lease.Take(s.running, terms, transact, func(r *startRecord) bool {
 		cursor = r.Cursor
 		return true
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.once.Do(func() { close(s.ready) })
 	}
-	s.once.Do(func() { close(s.ready) })
-	if claim == nil {
-		return nil
-	}
-	working, lost := context.WithCancel(s.running)
-	defer lost()
-	stop := claim.Keep(s.running, lost)
-	defer func() {
-		stop()
-		_ = claim.End(s.running, func(*startRecord, *lease.Lease) error { return nil }) // otherwise the lease expires
-	}()
-	for working.Err() == nil {
-		found, next, truncated, err := s.source.log.Read(working, cursor, startBatch)
-		if err != nil {
-			return err
-		}
-		if truncated {
-			s.source.logger.Error("events were deleted before agents were started for them")
-		}
-		for i := range found {
-			agent := s.agents[found[i].Name]
-			if agent == "" {
-				continue
-			}
-			if err := s.startAgent(working, agent, &found[i]); err != nil {
-				return fmt.Errorf("event %s, agent %s: %w", found[i].ID, agent, err)
-			}
-		}
-		if cursor != next {
-			cursor = next
-			if err := claim.Change(working, func(r *startRecord, _ *lease.Lease) error {
-				r.Cursor = cursor
-				return nil
-			}); err != nil {
-				return err
-			}
-			progressed()
-		}
-		if len(found) == 0 {
-			if err := s.source.log.Wait(working, cursor); err != nil && !errors.Is(err, context.Canceled) {
-				return err
-			}
-		}
-	}
-	return nil
+	return claim, cursor, err
 }
 
-// startAgent starts an agent with an event as its input. The user of the run is the source: the event never names one.
+// startAgent starts an agent, if there is one, with an event as its input. The user of the run is the source: the event never names one.
 func (s *starter) startAgent(ctx context.Context, agent string, e *events.Event) error {
+	if agent == "" {
+		return nil
+	}
 	user := "events:" + s.source.name
 	data, ok := s.source.Data(ctx, e, &identity.User{ID: user})
 	if !ok {

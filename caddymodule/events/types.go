@@ -59,7 +59,6 @@ type types struct {
 // load reads the types of the document that is loaded. It returns an error if an option is about none of them.
 func (s *Source) load() error {
 	t := &types{byName: make(map[string]*eventType), byType: make(map[string]*eventType)}
-	defer func() { s.types.Store(t) }()
 	var all []declared.Event
 	if loaded := s.toolset.Loader.Document(); loaded != nil {
 		t.isLoaded = true
@@ -92,6 +91,7 @@ func (s *Source) load() error {
 			}
 		}
 	}
+	s.types.Store(t)
 	return nil
 }
 

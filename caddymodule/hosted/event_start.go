@@ -59,6 +59,8 @@ func (x *exposure) StartForEvent(ctx context.Context, at site.Site, name, user, 
 		return errors.Join(err, runner.Wake(ctx, runID)) // a node may have died before it began
 	}
 	from := &origin{Delegated: true, User: &identity.User{ID: user}}
-	_, err = runner.Start(ctx, run.StartOptions{ID: runID, Agent: agent, User: engagement.User{ID: user}, Input: input, Origin: from.encode()})
+	_, err = runner.Start(ctx, run.StartOptions{
+		ID: runID, Agent: agent, User: engagement.User{ID: user}, Input: input, Origin: from.encode(), Forgets: true, // what is in one event must not reach the next
+	})
 	return err
 }

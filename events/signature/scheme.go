@@ -3,6 +3,8 @@
 package signature
 
 import (
+	"cmp"
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -10,23 +12,23 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"crypto/ed25519"
 )
 
-// Algorithms, codings and units.
+// Ed25519 is the algorithm of public keys.
+const Ed25519 = "ed25519"
+
+// The other algorithms, codings and units.
 const (
-	SHA256  = "hmac-sha256"
-	SHA1    = "hmac-sha1"
-	Ed25519 = "ed25519"
+	algorithmSHA256 = "hmac-sha256"
+	algorithmSHA1   = "hmac-sha1"
 
-	Text   = "text"
-	Hex    = "hex"
-	Base64 = "base64"
-	Whsec  = "whsec" // base64 after the prefix whsec_
+	codingText   = "text"
+	codingHex    = "hex"
+	codingBase64 = "base64"
+	codingWhsec  = "whsec" // base64 after the prefix whsec_
 
-	Seconds      = "s"
-	Milliseconds = "ms"
+	unitSeconds      = "s"
+	unitMilliseconds = "ms"
 
 	defaultTolerance = 5 * time.Minute
 	minSecret        = 16 // bytes
@@ -87,22 +89,13 @@ func (s *Scheme) NeedsURL() bool { return s.twilio || strings.Contains(s.Signed,
 
 // setDefaults sets the fields that are not set.
 func (s *Scheme) setDefaults() {
-	for _, field := range []struct {
-		to    *string
-		value string
-	}{{&s.Algorithm, SHA256}, {&s.Coding, Hex}, {&s.Signed, "{body}"}, {&s.Unit, Seconds}, {&s.SecretCoding, Text}} {
-		if *field.to == "" {
-			*field.to = field.value
-		}
-	}
-	if s.Algorithm == Ed25519 && s.SecretCoding == Text {
-		s.SecretCoding = Hex
+	s.Algorithm, s.Coding, s.Signed = cmp.Or(s.Algorithm, algorithmSHA256), cmp.Or(s.Coding, codingHex), cmp.Or(s.Signed, "{body}")
+	s.Unit, s.Tolerance = cmp.Or(s.Unit, unitSeconds), cmp.Or(s.Tolerance, int(defaultTolerance/time.Second))
+	if s.SecretCoding = cmp.Or(s.SecretCoding, codingText); s.Algorithm == Ed25519 && s.SecretCoding == codingText {
+		s.SecretCoding = codingHex
 	}
 	if len(s.Type) == 0 {
 		s.Type = []string{"/type"}
-	}
-	if s.Tolerance == 0 {
-		s.Tolerance = int(defaultTolerance / time.Second)
 	}
 }
 
@@ -112,8 +105,8 @@ func (s *Scheme) check() error {
 		name, value string
 		known       []string
 	}{
-		{"algorithm", s.Algorithm, []string{SHA256, SHA1, Ed25519}}, {"coding", s.Coding, []string{Hex, Base64}}, {"unit", s.Unit, []string{Seconds, Milliseconds}},
-		{"secret_coding", s.SecretCoding, []string{Text, Hex, Base64, Whsec}},
+		{"algorithm", s.Algorithm, []string{algorithmSHA256, algorithmSHA1, Ed25519}}, {"coding", s.Coding, []string{codingHex, codingBase64}}, {"unit", s.Unit, []string{unitSeconds, unitMilliseconds}},
+		{"secret_coding", s.SecretCoding, []string{codingText, codingHex, codingBase64, codingWhsec}},
 	} {
 		if !slices.Contains(field.known, field.value) {
 			return fmt.Errorf("%s %q: use %s", field.name, field.value, strings.Join(field.known, " or "))
@@ -138,9 +131,9 @@ func (s *Scheme) check() error {
 // decodeSecret returns the key of a secret. Errors do not contain it.
 func (s *Scheme) decodeSecret(secret string) (key []byte, err error) {
 	switch s.SecretCoding {
-	case Hex:
+	case codingHex:
 		key, err = hex.DecodeString(secret)
-	case Base64, Whsec:
+	case codingBase64, codingWhsec:
 		key, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	default:
 		key = []byte(secret)

@@ -112,7 +112,7 @@ func (v *Verifier) Verify(r *Request, now time.Time) error {
 			timestamp = value(items, s.Timestamp)
 		}
 		current, tolerance := now.Unix(), int64(s.Tolerance)
-		if s.Unit == Milliseconds {
+		if s.Unit == unitMilliseconds {
 			current, tolerance = now.UnixMilli(), tolerance*1000
 		}
 		if at, err := strconv.ParseInt(timestamp, 10, 52); err != nil || at < current-tolerance || at > current+tolerance {
@@ -142,7 +142,7 @@ func value(items []string, prefix string) string {
 }
 
 func decode(coding, encoded string) ([]byte, error) {
-	if coding == Base64 {
+	if coding == codingBase64 {
 		return base64.StdEncoding.DecodeString(encoded)
 	}
 	return hex.DecodeString(encoded)
@@ -158,7 +158,7 @@ func (v *Verifier) isValid(key, signed, given []byte) bool {
 
 func (v *Verifier) sum(key, signed []byte) []byte {
 	create := func() hash.Hash { return sha256.New() }
-	if v.scheme.Algorithm == SHA1 {
+	if v.scheme.Algorithm == algorithmSHA1 {
 		create = sha1.New
 	}
 	h := hmac.New(create, key)

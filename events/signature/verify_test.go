@@ -185,8 +185,8 @@ func TestVerify_presets(t *testing.T) {
 }
 
 func TestVerify_own_schemes(t *testing.T) {
-	scheme := Scheme{Header: "X-Sign", Coding: Base64, Signed: "{id}:{method}:{timestamp}:{body}", Timestamp: "X-Time", ID: "X-Id", Type: []string{"X-Kind", "/kind"},
-		SecretCoding: Hex, Tolerance: 60}
+	scheme := Scheme{Header: "X-Sign", Coding: codingBase64, Signed: "{id}:{method}:{timestamp}:{body}", Timestamp: "X-Time", ID: "X-Id", Type: []string{"X-Kind", "/kind"},
+		SecretCoding: codingHex, Tolerance: 60}
 	v, err := New(scheme, "", hex.EncodeToString([]byte(secret)))
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestNew_rejects(t *testing.T) {
 		"id must be a header":           {base(func(s *Scheme) { s.Signed, s.ID = "{id}{body}", "/id" }), "", secret},
 		"negative":                      {base(func(s *Scheme) { s.Tolerance = -1 }), "", secret},
 		"needs at least":                {base(func(*Scheme) {}), "", "short"},
-		"not hex":                       {base(func(s *Scheme) { s.SecretCoding = Hex }), "", "wxyz" + secret},
+		"not hex":                       {base(func(s *Scheme) { s.SecretCoding = codingHex }), "", "wxyz" + secret},
 		"not whsec":                     {preset("standard"), "", "whsec_" + secret + "!"},
 		"public key":                    {preset("discord"), "", "00" + secret},
 		"public_url is missing":         {preset("square"), "", secret},

@@ -90,7 +90,7 @@ type Assignment struct {
 	Review   string `json:"review,omitzero"`
 	Reviewed string `json:"reviewed,omitzero"`
 
-	// Forgets is true if the run has no memory, because an agent of another server has called its agent.
+	// Forgets is true if the run has no memory, because an agent of another server has called its agent, or an event has started it.
 	Forgets bool `json:"forgets,omitzero"`
 
 	Started time.Time      `json:"started_at"`
