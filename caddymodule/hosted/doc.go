@@ -11,6 +11,7 @@
 //     The context of the request has a guard.HostedCall.
 //   - When the inner request reaches the oagent handler, the handler reads the agent and the Engagement
 //     from it, governs the request like any other, and reports a refusal in it.
+//   - Package events starts runs for webhooks through the section exposure (event_start.go).
 //   - The endpoints of the handler pass requests about runs to the Host (run_endpoint.go, run_events.go), and those
 //     of mcp and otc the calls of agents as tools (exposed.go, tool_call.go).
 //
