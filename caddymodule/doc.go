@@ -20,6 +20,7 @@
 //	console     pages about tools, calls, agents and reviews
 //
 //	events      receives the webhooks of APIs
+//	mcpevents   the part of mcp that serves events
 //	calls       the section that keeps tool calls
 //	archive     the section that sends the audit to files and webhooks
 //	mcpservers  the option mcp_server, and what answers the calls of such tools
@@ -67,6 +68,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/inspectors"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcpevents"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"

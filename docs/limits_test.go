@@ -55,6 +55,7 @@ var limits = map[string][]string{
 	"model request, model response": {"caddymodule/chat.defaultMaxInput", "caddymodule/chat.defaultMaxOutput"},
 	"webhook: body":                 {"caddymodule/events.defaultMaxBody", "caddymodule/events.maxMaxBody"},
 	"webhooks in progress":          {"caddymodule/events.maxRequests"},
+	"subscriptions to events":       {"events/serve.maxPerUser", "events/serve.maxSubscriptions"},
 	"events of a toolset":           {"events.DefaultRetention", "events.DefaultMaxSize", "events.MaxSize"},
 	"embedded store":                {"store/embedded.defaultMaxRecords", "store/embedded.defaultMaxBytes"},
 }

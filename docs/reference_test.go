@@ -29,6 +29,7 @@ func TestReference_has_all_options(t *testing.T) {
 		{"agent_auth", site("agent_auth {\nunknown\n}"), []string{"agent_auth.md"}},
 		{"api_key of agent_auth", site("agent_auth {\napi_key {\nunknown\n}\n}"), []string{"agent_auth.md"}},
 		{"agent_events", site("agent_events /a b {\nunknown\n}"), []string{"events.md"}},
+		{"events of mcp", site("mcp {\nevents {\nunknown\n}\n}"), []string{"events.md"}},
 		{"event of agent_events", site("agent_events /a b {\nevent c {\nunknown\n}\n}"), []string{"events.md"}},
 		{"verify of agent_events", site("agent_events /a b {\nverify hmac 0123456789abcdef {\nunknown\n}\n}"), []string{"events.md"}},
 		{"agents_console", site("agents_console {\nunknown\n}"), []string{"console.md"}},

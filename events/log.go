@@ -238,6 +238,18 @@ func (l *Log) End(ctx context.Context) (Cursor, error) {
 	}
 }
 
+// Recent returns a cursor that is at most n events before the end.
+func (l *Log) Recent(ctx context.Context, n int64) (Cursor, error) {
+	st, err := l.options.Open(ctx)
+	at := position{number: l.numberAt(-skew)}
+	for oldest := l.numberAt(l.options.Retention); err == nil && n > 0 && at.number >= oldest; at.number-- {
+		var s segment
+		s, _, err = l.segment(ctx, st, at.number)
+		at.index, n = max(s.Count-n, 0), n-s.Count
+	}
+	return position{at.number + 1, at.index}.cursor(), err
+}
+
 // isOver reports whether a segment gets no more events.
 func (l *Log) isOver(number int64, s segment) bool {
 	return s.Closed || !l.options.Now().Before(end(number))

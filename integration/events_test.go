@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/events"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 )
@@ -172,5 +177,55 @@ func TestEvents_of_a_killed_node(t *testing.T) {
 		if n := found[id.(string)]; n < 1 || n > 2 {
 			t.Errorf("event %s is %d times in the log", id, n)
 		}
+	}
+}
+
+// TestEvents_reach_the_AI_SDK subscribes with the client of the AI SDK, and delivers to its webhook, also after the node was killed.
+func TestEvents_reach_the_AI_SDK(t *testing.T) {
+	program, dir, address := nodeProgram(t), t.TempDir(), freeAddress(t)
+	if _, err := os.Stat(filepath.Join(nodeClients, "node_modules", "@ai-sdk")); err != nil {
+		testkit.Missing(t, "the AI SDK is not installed: run npm ci --ignore-scripts in testdata/npm")
+	}
+	receiver := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(receiver.Close)
+	secret, err := x509.MarshalPKCS8PrivateKey(receiver.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writeFile(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw})))
+	writeFile(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	writeFile(t, filepath.Join(dir, "hooks.json"), hooksDocument)
+	site := strings.NewReplacer("verify stripe "+hookSecret, "verify stripe "+hookSecret+"\nfor `user.id == \"ada\"`", "respond API",
+		"agent_auth /mcp* {\napi_key {\nkey ada "+hookSecret+"\n}\n}\nmcp /mcp stripe {\nsecret "+hookSecret+"\nevents {\nallow_private_receivers\n}\n}\nrespond API").
+		Replace(hooksSite(address, filepath.Join(dir, "store.db"), "stripe"))
+	n := startBrittle(t, dir, address, site, "SSL_CERT_FILE="+cert)
+	client := exec.CommandContext(t.Context(), program, "events.mjs", n.url+"/mcp", hookSecret, "invoice.paid", cert, key)
+	client.Dir = nodeClients
+	in, err := client.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := new(output)
+	client.Stdout, client.Stderr = out, out
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	printed := func(text string) {
+		t.Helper()
+		waitFor(t, waitTimeout, "the client to print "+text, func() bool { return strings.Contains(out.String(), text) })
+	}
+	printed("subscribed")
+	for _, id := range []string{"evt_1", "evt_2"} {
+		if status, err := n.postStripe(t.Context(), id); err != nil || status != 200 {
+			t.Fatalf("status %d, error %v", status, err)
+		}
+		printed(`{"eventId":"` + id + `","name":"invoice.paid"`)
+		n.kill()
+		n = startBrittle(t, dir, address, site, "SSL_CERT_FILE="+cert)
+	}
+	in.Close()
+	if err := client.Wait(); err != nil {
+		t.Errorf("the client: %v\n%s", err, out)
 	}
 }

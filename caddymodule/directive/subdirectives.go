@@ -17,7 +17,7 @@ var meant = map[string]string{
 // ownOptions are the options that only one of these blocks has. An error in another one of them says where they belong.
 var ownOptions = map[string][]string{
 	"mcp": {
-		"app", "ask_timeout", "discovery", "hint", "hosts", "instructions", "keep_alive", "list_ttl", "locales", "max_resource", "max_streams", "name", "origins", "output_schema",
+		"app", "ask_timeout", "discovery", "events", "hint", "hosts", "instructions", "keep_alive", "list_ttl", "locales", "max_resource", "max_streams", "name", "origins", "output_schema",
 		"page_size", "prompts", "public_lists", "resource", "resources", "secret", "session_ttl", "skills", "task_after", "task_ttl", "title", "tool_scopes", "versions", "watch_interval", "watch_rate",
 	},
 	"otc":    {"authorization_url", "developer_messages", "health_upstream", "idempotency", "poll", "requirements", "toolkit"},

@@ -51,6 +51,10 @@ func init() {
 //		expose_agents      [<agents...>]
 //		allow_anonymous
 //		max_tokens         <tokens> | off
+//		events [{
+//			errors sketch | sep-3415
+//			allow_private_receivers
+//		}]
 //		discovery {
 //			name <reverse DNS name>
 //			url  <URL of the endpoint>

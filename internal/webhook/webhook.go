@@ -137,7 +137,7 @@ func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, re
 		stamp := strconv.FormatInt(time.Now().Unix(), 10)
 		r.Header["webhook-id"] = []string{id}
 		r.Header["webhook-timestamp"] = []string{stamp}
-		r.Header["webhook-signature"] = []string{"v1," + c.sign(id, stamp, body)}
+		r.Header["webhook-signature"] = []string{"v1," + Sign(c.key, id, stamp, body)}
 	}
 	if c.authorization != "" {
 		r.Header.Set("Authorization", c.authorization)
@@ -159,9 +159,9 @@ func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, re
 	return read(response.Body)
 }
 
-// sign returns the signature of a message: HMAC-SHA256 over its id, its timestamp and its body.
-func (c *Client) sign(id, timestamp string, body []byte) string {
-	mac := hmac.New(sha256.New, c.key)
+// Sign returns the signature of a message: HMAC-SHA256 over its id, its timestamp and its body.
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))
 	mac.Write(body)
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
