@@ -10,7 +10,7 @@ import (
 var packages = map[string]map[string]string{
 	"agents": {
 		"toolset": "app", "toolsets": "app", "caller_metrics": "app", "store": "stores", "max_bodies": "bodies",
-		"calls": "calls", "audit": "archive", "evict_refused_engagements": "oagent",
+		"calls": "calls", "audit": "archive", "uploads": "files", "evict_refused_engagements": "oagent",
 	},
 	"oagent": {
 		"chat": "chat", "model": "hosted", "models": "hosted", "limits": "hosted", "agent_limits": "hosted", "budget": "hosted", "budgets": "hosted",
