@@ -22,6 +22,7 @@
 //	events      receives the webhooks of APIs
 //	mcpevents   the part of mcp that serves events
 //	calls       the section that keeps tool calls
+//	files       files that callers upload for tool calls: a section, and a directive for their URLs
 //	archive     the section that sends the audit to files and webhooks
 //	mcpservers  the option mcp_server, and what answers the calls of such tools
 //	app/credential/exchange, inspectors, embeddings, sigv4: guest modules
@@ -62,6 +63,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/embeddings"
 	_ "github.com/fairwayhq/fairway/caddymodule/events"
+	_ "github.com/fairwayhq/fairway/caddymodule/files"
 	_ "github.com/fairwayhq/fairway/caddymodule/health"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"

@@ -17,7 +17,7 @@ import (
 var examples = map[string]func(w *workspace) []string{
 	"saas-token": nil, "read-only": nil, "mcp-servers": nil, "skills": nil, "two-apis": nil, "tools-only": nil, "user-rights": nil,
 	"rate-limit": nil, "desktop": nil, "audit-log": nil, "corporate-proxy": nil,
-	"circuit-breaker": nil, "approvals": nil, "model-proxy": nil, "redaction": nil, "webhooks-to-agents": nil,
+	"circuit-breaker": nil, "approvals": nil, "model-proxy": nil, "redaction": nil, "webhooks-to-agents": nil, "uploads": nil,
 	"oauth":          identityProvider,
 	"login":          loginProvider,
 	"machines":       loginProvider,

@@ -33,7 +33,7 @@ func TestReference_has_all_options(t *testing.T) {
 		{"event of agent_events", site("agent_events /a b {\nevent c {\nunknown\n}\n}"), []string{"events.md"}},
 		{"verify of agent_events", site("agent_events /a b {\nverify hmac 0123456789abcdef {\nunknown\n}\n}"), []string{"events.md"}},
 		{"agents_console", site("agents_console {\nunknown\n}"), []string{"console.md"}},
-		{"agents", "{\nagents {\nunknown\n}\n}\n", []string{"toolsets.md", "store.md", "audit.md", "metrics.md", "calls.md", "limits.md"}},
+		{"agents", "{\nagents {\nunknown\n}\n}\n", []string{"toolsets.md", "store.md", "audit.md", "metrics.md", "calls.md", "limits.md", "files.md"}},
 		{"toolset", "{\nagents {\ntoolset a {\nunknown\n}\n}\n}\n", []string{"toolsets.md"}},
 		{"tool of a toolset", "{\nagents {\ntoolset a {\ntool b {\nunknown\n}\n}\n}\n}\n", []string{"shape-tools.md"}},
 	} {

@@ -102,6 +102,9 @@ type BuildOptions struct {
 	// Foreign means that the document was made from the tools of an MCP server: each operation has ExtensionForeign.
 	Foreign bool `json:"-"`
 
+	// Uploads means that file arguments also take the handle of an uploaded file.
+	Uploads bool `json:"-"`
+
 	// ResponseSchemas enables Output.Schema. It is off by default because it costs memory
 	// and few protocols use it.
 	ResponseSchemas bool `json:"-"`
@@ -293,6 +296,7 @@ type builder struct {
 func newBuilder(o BuildOptions, mode schema.Mode, document *openapi.Document) *builder {
 	set := &Toolset{Name: o.Name, ResponseSchemas: o.ResponseSchemas, Foreign: o.Foreign}
 	input, output := schema.NewTranslator(mode, schema.Input), schema.NewTranslator(mode, schema.Output)
+	input.Uploads = o.Uploads
 	return &builder{
 		options: o,
 		set:     set,

@@ -133,15 +133,32 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	switch t.files[p.Name] {
 	case build.DeclaredFile:
-		text := jsontext.Value(request.FileSchema)
+		text := t.fileSchema(p.Place)
 		if _, many := build.IsFile(p.Place); many {
-			text = jsontext.Value(`{"type":"array","items":` + request.FileSchema + `}`)
+			text = `{"type":"array","items":` + text + `}`
 		}
-		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(text)
+		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(jsontext.Value(text))
 	case build.LikelyFile:
-		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(jsontext.Value(`{"anyOf":[` + request.FileSchema + `,{"type":"string"}]}`))
+		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(jsontext.Value(`{"anyOf":[` + t.fileSchema(p.Place) + `,{"type":"string"}]}`))
 	}
 	return t.translateAs(p.Place, &schema.InputSource{Examples: t.example.of(p)})
+}
+
+// fileSchema returns the schema of a file. If callers can upload it, x-mcp-file (SEP-2631) has what the schema at the place says of
+// its media type and its size.
+func (t *bodyBuilder) fileSchema(place openapi.Place) string {
+	if !t.options.Uploads {
+		return request.FileSchema
+	}
+	var limits strictjson.ObjectBuilder
+	resolved, _ := place.Resolve() // nothing after an error, which the schema reports
+	if media := resolved.Get("contentMediaType"); media.Kind() == '"' {
+		limits.Add("accept", slices.Concat([]byte("["), media.Raw(), []byte("]")))
+	}
+	if size := resolved.Get("maxLength"); size.Kind() == '0' {
+		limits.Add("maxSize", size.Raw())
+	}
+	return `{"anyOf":[` + schema.UploadSchema + `,` + request.FileSchema + `],"x-mcp-file":` + string(limits.Close()) + "}"
 }
 
 // description returns the description of a schema. Operations that share the schema also
@@ -211,7 +228,7 @@ func (t *bodyBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
 	case kind == request.Text || kind == request.XML:
 		return source.Annotate(jsontext.Value(`{"type":"string"}`))
 	case kind == request.Binary:
-		return source.Annotate(jsontext.Value(request.FileSchema))
+		return source.Annotate(jsontext.Value(t.fileSchema(media.Schema)))
 	case media.Schema.Node == nil:
 		return source.Annotate(jsontext.Value("{}"))
 	}

@@ -24,6 +24,7 @@ const (
 	CallReadTool  Builtin = "call_read_tool"  // calls a tool that only reads
 	CallWriteTool Builtin = "call_write_tool" // calls any tool
 	NextPage      Builtin = "next_page"       // returns the next part of a response that was cut
+	CreateUpload  Builtin = "create_upload"   // returns the URL where a file for a call can be uploaded
 )
 
 // BuiltinPrefix precedes the names of all built-in tools if a document has a tool with one of their names.
@@ -33,7 +34,7 @@ const BuiltinPrefix = "gateway_"
 // change its list at any time, and must not get the calls of the gateway's own tools.
 func IsReserved(name string) bool {
 	switch Builtin(strings.TrimPrefix(name, BuiltinPrefix)) {
-	case SearchTools, DescribeTools, CallReadTool, CallWriteTool, NextPage:
+	case SearchTools, DescribeTools, CallReadTool, CallWriteTool, NextPage, CreateUpload:
 		return true
 	}
 	return false

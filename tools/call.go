@@ -21,8 +21,9 @@ import (
 
 // A Call is a tool together with arguments that are valid for the tool's schema.
 type Call struct {
-	Tool *Tool
-	ID   callid.ID // of the Prepared; zero if there is none
+	Tool  *Tool
+	ID    callid.ID // of the Prepared; zero if there is none
+	Files Files     // nil if the call has no uploaded files
 
 	values []jsontext.Value    // of Tool.Plan.Arguments, by position; nil if absent
 	extra  []strictjson.Member // additional properties, if the body allows them
@@ -30,6 +31,12 @@ type Call struct {
 	mismatches []Problem // arguments that are sent although they do not fit the schema
 
 	few [fewValues]jsontext.Value // memory of values, if they fit
+}
+
+// Files puts the contents of uploaded files into the request of a call, whose arguments only describe them.
+type Files interface {
+	// Fill replaces descriptions in the values of a call, by their position in Plan.Arguments. The error is a *Failure.
+	Fill(ctx context.Context, call *Call, values []jsontext.Value) error
 }
 
 // fewValues is how many values a Call has room for without a further allocation.

@@ -63,6 +63,9 @@ type Result struct {
 	// Renewed reports that the API has not accepted a credential of the gateway, and that a further call has another one.
 	Renewed bool
 
+	// Private means that Body has a secret for the caller, so that no log keeps it.
+	Private bool
+
 	// Memory is the reusable memory that Body belongs to. If it is nil, the garbage
 	// collector frees Body.
 	Memory Releaser
@@ -362,6 +365,9 @@ type Prepared struct {
 	call *Call
 	err  error
 }
+
+// Call returns the call, or nil if the arguments are not valid.
+func (p *Prepared) Call() *Call { return p.call }
 
 // Prepare reads the arguments of a call.
 func Prepare(tools *Toolset, name string, arguments []byte) Prepared {

@@ -51,6 +51,14 @@ func (c *Call) ServerRequest(ctx context.Context) (*http.Request, error) {
 			return nil, err
 		}
 	}
+	if c.Files != nil {
+		filled := *c
+		filled.values = slices.Clone(c.values)
+		if err := c.Files.Fill(ctx, c, filled.values); err != nil {
+			return nil, err
+		}
+		c = &filled
+	}
 	scratch := buffer.Get()
 	defer buffer.Put(scratch)
 	parts := new(struct { // one allocation for both

@@ -90,6 +90,11 @@ func (a *App) Provision(ctx caddy.Context, shared *site.App) (err error) {
 
 // open opens a toolset and keeps a reference to its document until Cleanup.
 func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, siteID string) (*Toolset, error) {
+	uploads, ok, err := site.Find[interface{ TakesUploads() bool }](a.Site)
+	if err != nil {
+		return nil, err
+	}
+	config.Uploads = ok && uploads.TakesUploads()
 	t, err := config.open(ctx, name, siteID, a.logger)
 	if err != nil {
 		if name != "" && !strings.HasPrefix(err.Error(), "toolset ") {

@@ -55,6 +55,9 @@ type DocumentKey struct {
 // String returns the key as comparable text.
 func (k DocumentKey) String() string {
 	text, _ := json.Marshal(k) // strings and numbers only: cannot fail
+	if k.Uploads {
+		return "uploads " + string(text)
+	}
 	return string(text)
 }
 

@@ -7,6 +7,7 @@ import (
 
 // The default order of Fairway's directives:
 //
+//   - agent_uploads runs before all handlers, because its URLs are secrets that no span or log may have.
 //   - agents_health runs before handlers that redirect, rewrite or authenticate requests, so that probes
 //     need no credentials.
 //   - agent_login runs before agent_auth, which trusts it, and needs no credentials itself.
@@ -19,6 +20,7 @@ import (
 //   - tools_only runs after these, because it must not apply to requests that they respond to.
 //   - mcp_servers runs last, as the upstream of the tools of MCP servers.
 func init() {
+	httpcaddyfile.RegisterDirectiveOrder("agent_uploads", httpcaddyfile.Before, "tracing")
 	httpcaddyfile.RegisterDirectiveOrder("agents_health", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("agent_events", httpcaddyfile.Before, "basic_auth")
 	httpcaddyfile.RegisterDirectiveOrder("agent_auth", httpcaddyfile.After, "basic_auth")

@@ -10,7 +10,7 @@ import (
 var packages = map[string]map[string]string{
 	"agents": {
 		"toolset": "app", "toolsets": "app", "caller_metrics": "app", "store": "stores", "max_bodies": "bodies",
-		"calls": "calls", "audit": "archive", "evict_refused_engagements": "oagent",
+		"calls": "calls", "audit": "archive", "uploads": "files", "evict_refused_engagements": "oagent",
 	},
 	"mcp": {"events": "mcpevents"},
 	"oagent": {

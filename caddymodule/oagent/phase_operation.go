@@ -139,7 +139,12 @@ func (p *operationReader) readCall() *refusalError {
 	if refusal := p.checkBuilt(); refusal != nil {
 		return refusal
 	}
-	if op.Overridable || p.request.call.Undeclared() {
+	// The contents of uploaded files must not become inputs. A call with files has no headers of the caller that could override arguments.
+	files := p.request.call.Files != nil
+	if files && p.request.call.Undeclared() && p.request.handler.Undeclared != undeclaredAllow {
+		return refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: beside an uploaded file, it takes only properties that the document names", p.found.name), nil)
+	}
+	if !files && (op.Overridable || p.request.call.Undeclared()) {
 		// The caller's own headers and cookies are sent to the API with the arguments and
 		// could override them, so the arguments are read back from the request. Properties that
 		// the document does not name are decided about as in a plain request.

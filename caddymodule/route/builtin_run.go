@@ -3,6 +3,7 @@ package route
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -30,6 +31,30 @@ const (
 	maxProperties  = 50       // names of properties in an answer about an unknown one
 	maxRepeatedly  = 128      // bytes of an unknown name that an answer repeats
 )
+
+// Uploads keeps the files of callers, so that they do not pass through a model. Package caddymodule/files has it.
+type Uploads interface {
+	// TakesUploads reports whether the configuration has uploads.
+	TakesUploads() bool
+
+	// Lists reports whether a list with these tools has create_upload.
+	Lists(set *tools.Toolset) bool
+
+	// Read is tools.Prepare for arguments with handles of files, or with descriptions of those of the known call. i inspects files.
+	Read(by *Uploader, i *Inspection, known *tools.Call, set *tools.Toolset, name string, arguments []byte) tools.Prepared
+
+	// Create runs create_upload.
+	Create(ctx context.Context, by *Uploader, set *tools.Toolset, call *tools.Call) (*tools.Result, error)
+
+	// Link replaces a large binary response by a link to it.
+	Link(ctx context.Context, by *Uploader, response *tools.Result)
+}
+
+// An Uploader is a caller who has files.
+type Uploader struct {
+	*http.Request
+	SiteName string // see siteroutes.SiteName
+}
 
 // Kinds of tools, as the answers name them.
 const (

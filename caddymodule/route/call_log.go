@@ -69,7 +69,9 @@ func recordOutcome(recorder keptcall.Recorder, call *keptcall.Call, outcome *too
 	var body []byte
 	if outcome.Result != nil {
 		body = outcome.Result.Body
-		call.Status, call.Size = outcome.Result.Status, len(body)
+		if call.Status, call.Size = outcome.Result.Status, len(body); outcome.Result.Private {
+			body = nil
+		}
 	}
 	recorder.Record(call, nil, body)
 }

@@ -118,17 +118,22 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 // Prepare implements tools.PreparingCaller. A panic, for example of the schema validator, fails this call only, as a panic in a
 // handler does.
 func (c *Caller) Prepare(tool string, arguments []byte) tools.Prepared {
-	p := c.readArguments(c.tools, tool, arguments)
+	p := c.readArguments(c.tools, tool, arguments, nil)
 	p.Resumes = c.part.IsAgents() // the id of the run is made from CallID
 	return p
 }
 
-func (c *Caller) readArguments(set *tools.Toolset, name string, arguments []byte) (p tools.Prepared) {
+// readArguments reads the arguments of a call, which is known if it was read before.
+func (c *Caller) readArguments(set *tools.Toolset, name string, arguments []byte, known *tools.Call) (p tools.Prepared) {
 	defer func() {
 		if value := recover(); value != nil {
 			p = tools.Unprepared(name, arguments, c.panicFailure("the call", &PanicError{Value: value, Stack: debug.Stack()}))
 		}
 	}()
+	if uploads := c.endpoint.uploads; uploads != nil && (known != nil && known.Files != nil || bytes.Contains(arguments, []byte(`"upl_`))) {
+		t, _ := set.Tool(name)
+		return uploads.Read(&Uploader{c.client.Request, c.endpoint.SiteName}, newInspection(c.client.Context(), &c.dispatch, t), known, set, name, arguments)
+	}
 	return tools.Prepare(set, name, arguments)
 }
 
@@ -142,7 +147,7 @@ func (c *Caller) CallPrepared(ctx context.Context, p tools.Prepared) tools.Outco
 
 // call reads the arguments of a tool of a toolset, runs it, and records the outcome.
 func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
-	return c.callPrepared(ctx, set, c.readArguments(set, name, arguments))
+	return c.callPrepared(ctx, set, c.readArguments(set, name, arguments, nil))
 }
 
 // callPrepared runs a tool of a toolset and records the outcome. Inspectors and the log of calls get the arguments as the tool reads them.
@@ -154,7 +159,7 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 		var passed []byte
 		i := newInspection(ctx, &c.dispatch, t)
 		if ctx, passed = i.arguments(ctx, p.Name, p.Arguments); !bytes.Equal(passed, p.Arguments) {
-			p = c.readArguments(set, p.Name, passed)
+			p = c.readArguments(set, p.Name, passed, p.Call())
 		}
 		p.Started, run.would = time.Now(), i.Would
 	}
@@ -325,6 +330,8 @@ func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, e
 		return RunDescribe(c.tools, call, c.endpoint.Access(c.client.Request), c.endpoint.hides), nil
 	case tools.NextPage:
 		return c.pager().nextPage(ctx, call)
+	case tools.CreateUpload:
+		return c.endpoint.uploads.Create(ctx, &Uploader{c.client.Request, c.endpoint.SiteName}, c.tools, call)
 	}
 	return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: "this endpoint calls tools by their own names: call the tool itself instead of " + call.Tool.Name}
 }
@@ -503,6 +510,9 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 		if err := unwrap(ctx, call.Tool, response, isShaped); err != nil || response.MediaType() == result.NativeType {
 			return response, err
 		}
+	}
+	if c.endpoint.uploads != nil && !tools.WantsWholeResponse(ctx) {
+		c.endpoint.uploads.Link(ctx, &Uploader{c.client.Request, c.endpoint.SiteName}, response)
 	}
 	if query := call.Tool.Output.Select; query != nil {
 		if err := c.selectParts(ctx, call.Tool, query, response); err != nil {

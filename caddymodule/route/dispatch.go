@@ -281,7 +281,7 @@ func (d *dispatch) handlerChain() caddyhttp.Handler {
 // credentials (rec.ToolsetCredentials). If supplemented is false, the context of the call adds nothing.
 func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, supplemented bool) *http.Request {
 	from := d.client.Header
-	if d.inspectors != nil && d.inspectors.Has(inspect.Arguments) {
+	if d.inspectors != nil && d.inspectors.Has(inspect.Arguments) || call.Files != nil {
 		from = withoutArguments(from, call.Tool)
 	}
 	copyHeaders(r.Header, from, d.asOperator, d.forwardHeaders)

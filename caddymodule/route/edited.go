@@ -24,7 +24,7 @@ func (r callRun) edited(ctx context.Context, outcome *tools.Outcome) {
 			*outcome = rejected
 			return
 		}
-		r.call = r.caller.readArguments(r.set, r.call.Name, arguments)
+		r.call = r.caller.readArguments(r.set, r.call.Name, arguments, nil)
 		r.call.ID, r.call.Started = client.ID, client.Started
 		*outcome = r.call.Execute(ctx, r.caller)
 		if hideValues(ctx, r.call.Name, outcome); outcome.Failure == nil || outcome.Failure.Edited == nil {

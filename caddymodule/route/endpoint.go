@@ -38,6 +38,7 @@ type Endpoint struct {
 	SiteName string               // see siteroutes.SiteName
 	Routes   *siteroutes.Endpoint // the endpoint among the handlers of its server; nil if clients cannot reach it
 	calls    keptcall.Source
+	uploads  Uploads // nil without uploads
 
 	AgentLimit *app.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
@@ -94,10 +95,18 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	}
 	e.addServed(ctx, t)
 	e.authenticated = e.Routes.IsAuthenticated(ctx)
-	e.calls, e.SiteName = CallsOf(e.App), siteroutes.SiteName(ctx)
+	e.calls, e.uploads, e.SiteName = CallsOf(e.App), uploadsOf(e.App), siteroutes.SiteName(ctx)
 	addToSite(e)
 	e.App.Site.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
 	return e, nil
+}
+
+// uploadsOf returns what keeps files, or nil if the configuration has no uploads.
+func uploadsOf(agents *app.App) Uploads {
+	if found, ok, err := site.Find[Uploads](agents.Site); ok && err == nil && found.TakesUploads() {
+		return found
+	}
+	return nil
 }
 
 // served returns the toolsets with the tools that clients may use: nil for a toolset that is not loaded.
@@ -305,7 +314,7 @@ var (
 // The calls pass the handlers of the chain. Clients cannot reach the endpoint. Path is for the log of recent calls.
 func NewInternalEndpoint(chain *siteroutes.CallChain, agents *app.App, protocol, path string, t *app.Toolset, logger *zap.Logger) *Endpoint {
 	e := &Endpoint{
-		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), calls: CallsOf(agents),
+		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), calls: CallsOf(agents), uploads: uploadsOf(agents),
 		agent: &agentTools{site: chain.Site()},
 	}
 	part := e.newPart(t)

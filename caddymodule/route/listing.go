@@ -116,7 +116,12 @@ func (l *listings) make(base *tools.Toolset) *listing {
 	built := &listing{base: base, whole: base}
 	var paging []tools.Builtin
 	if l.parts.cuts(base) {
-		paging = []tools.Builtin{tools.NextPage}
+		paging = append(paging, tools.NextPage)
+	}
+	if uploads := uploadsOf(l.parts.app); uploads != nil && uploads.Lists(base) {
+		paging = append(paging, tools.CreateUpload)
+	}
+	if paging != nil {
 		built.whole = base.With(BuiltinTools(base, paging...)...)
 	}
 	if l.searchable {

@@ -33,12 +33,13 @@ var layers = []struct {
 	{"internal", []string{"internal"}},
 	{"store", []string{"store", "internal"}},
 	{"tools", []string{"tools", "store", "internal"}},
+	{"files", []string{"files", "tools", "store", "internal"}},
 	{"ocp", []string{"ocp", "tools", "internal"}},
 	{"events", []string{"events", "tools", "store", "internal"}},
 	{"mcpadapter", []string{"mcpadapter", "ocp", "tools", "store", "internal"}},
 	{"otcadapter", []string{"otcadapter", "tools", "store", "internal"}},
 	{"oagent", []string{"oagent", "tools", "store", "internal"}},
-	{"caddymodule", []string{"caddymodule", "events", "mcpadapter", "otcadapter", "oagent", "ocp", "tools", "store", "internal"}},
+	{"caddymodule", []string{"caddymodule", "events", "files", "mcpadapter", "otcadapter", "oagent", "ocp", "tools", "store", "internal"}},
 }
 
 // directives are the folders of caddymodule, each with the other folders of caddymodule that it may import. Directives
@@ -62,6 +63,7 @@ var directives = map[string][]string{
 	"mcpevents":   {"app", "directive", "events", "mcp", "route"},
 	"archive":     {"directive", "stores"},
 	"calls":       {"directive", "stores"},
+	"files":       {"app", "directive", "route", "stores"},
 	"inspectors":  {"directive", "inspect"},
 	"console":     {"app", "calls", "directive", "oagent", "replay", "route"},
 	"stdio":       {"app", "auth", "calls", "commands", "mcp", "otc", "route"},

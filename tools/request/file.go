@@ -22,6 +22,15 @@ const FileSchema = `{"type":"object","properties":{` +
 	`"type":{"type":"string","description":"the media type of the file, such as application/pdf"}},` +
 	`"required":["data"],"additionalProperties":false}`
 
+// Accepts returns the media types and ranges that the document allows for a file, with ", " between them: a property of a form, or
+// the whole body if there is no property of that name. "" means any.
+func (e *Encoder) Accepts(name string) string {
+	if f := e.fields[name]; f != nil {
+		return f.types.String()
+	}
+	return e.types.String()
+}
+
 // A file is a parsed argument of the form that FileSchema describes.
 type file struct {
 	data     jsontext.Value // a JSON string that holds base64

@@ -60,12 +60,19 @@ const (
 	maxHiddenLook = 64       // schemas searched for properties to leave out
 )
 
+// UploadSchema is the schema of the object that stands for the content of an uploaded file.
+const UploadSchema = `{"type":"object","properties":{"upload":{"type":"string","pattern":"^upl_","description":"the handle of a file, ` +
+	`which create_upload returns; do not paste base64 if an upload is possible, and do not invent handles"}},"required":["upload"],"additionalProperties":false}`
+
 // A Translator translates the schemas of one document for one direction. It is not safe
 // for concurrent use, and it is discarded when the document is built.
 type Translator struct {
 	direction Direction
 	layouts   []layout // layouts to measure components in, the default first
 	bare      bool     // leave out annotations
+
+	// Uploads makes base64 texts also take the handle of an uploaded file.
+	Uploads bool
 
 	roots    map[*openapi.Node]*Schema // the translated schemas
 	targets  map[*openapi.Node]*component

@@ -86,9 +86,16 @@ func (w *writer) schema(p openapi.Place, s setting) {
 	case k.nullable && k.combined:
 		w.nullable(p, &k, s)
 	default:
+		asUpload := w.t.Uploads && (k.file || k.encoded) && slices.Contains(k.types, "string")
+		if asUpload {
+			w.text(`{"anyOf":[`)
+		}
 		w.text(`{`)
 		w.keywords(p, &k, s, everything)
 		w.text(`}`)
+		if asUpload {
+			w.text(`,` + UploadSchema + `]}`)
+		}
 	}
 	w.depth--
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/stores"
+	"github.com/fairwayhq/fairway/files"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -84,7 +85,7 @@ func (s *Store) Provision(caddy.Context) error {
 		SentinelUser: replaced(s.SentinelUser), SentinelPassword: replaced(s.SentinelPassword),
 		Indexed: []string{
 			engagement.KeyPrefix, engagement.TimeIndexPrefix, review.OpenPrefix, review.DecidedPrefix, credential.KeyPrefix, calllog.KeyPrefix,
-			archive.StatePrefix,
+			archive.StatePrefix, files.KeyPrefix,
 		},
 	}
 	for _, address := range s.Addresses {

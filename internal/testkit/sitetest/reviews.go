@@ -22,15 +22,18 @@ func (r Reviews) Ask(to string) string {
 }
 
 // DecideAll decides on all reviews.
-func (r Reviews) DecideAll(decision string) {
+func (r Reviews) DecideAll(decision string) { r.DecideAllAs("boss", decision) }
+
+// DecideAllAs decides on all reviews of a reviewer.
+func (r Reviews) DecideAllAs(reviewer, decision string) {
 	r.site.T.Helper()
 	var listed struct{ Reviews []struct{ ID string } }
-	a := r.site.Request(http.MethodGet, "/reviews", "", "X-Test-User", "boss")
+	a := r.site.Request(http.MethodGet, "/reviews", "", "X-Test-User", reviewer)
 	if err := json.Unmarshal([]byte(a.Body), &listed); err != nil || len(listed.Reviews) == 0 {
 		r.site.T.Fatalf("reviews: %d %s", a.Status, a.Body)
 	}
 	for _, review := range listed.Reviews {
-		if a := r.site.Request(http.MethodPost, "/reviews/"+review.ID, `{"decision":"`+decision+`"}`, "X-Test-User", "boss"); a.Status != http.StatusOK {
+		if a := r.site.Request(http.MethodPost, "/reviews/"+review.ID, `{"decision":"`+decision+`"}`, "X-Test-User", reviewer); a.Status != http.StatusOK {
 			r.site.T.Fatalf("decision: %d %s", a.Status, a.Body)
 		}
 	}

@@ -1,0 +1,352 @@
+// Package files keeps the files that callers upload for tool calls, and large responses that a client gets as a link.
+//
+// An upload has a handle (upl_…), and a URL with 256 random bits, of which the store has only the hash. The URL takes one file. The
+// handle names it for its owner only. The first call that uses it claims it: a repetition of that call finds it, another call does not.
+//
+// A content is the log of the record of its file, in chunks. So each store keeps it, nodes share it, it expires with the record, and
+// no folder has to be configured, shared and swept.
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/stored"
+	"github.com/fairwayhq/fairway/store"
+)
+
+const (
+	// Prefix begins the handles of uploads.
+	Prefix = "upl_"
+
+	// KeyPrefix begins the keys of the store. Owner.ID and the handle follow.
+	KeyPrefix = "files/"
+
+	handleSize = 26               // digits of base32: 130 bits of the hash of a secret
+	grace      = 15 * time.Minute // how long an expired URL is still known as such, and an upload in progress is kept if its node dies
+	cleanup    = 10 * time.Second
+)
+
+// A Store keeps files. All fields are required. It is safe for concurrent use.
+type Store struct {
+	Open     func(context.Context) (store.Store, error)
+	MaxSize  int64         // of a file, in bytes
+	MaxFiles int           // of one owner
+	MaxTotal int64         // of one owner, in bytes
+	Redeem   time.Duration // lifetime of a URL
+	Keep     time.Duration // lifetime of a file
+}
+
+// An Owner is who has files.
+type Owner struct {
+	ID    string      `json:"id"`    // without slashes and dots
+	Share store.Owner `json:"share"` // whose share of the store files take
+}
+
+// A File describes a file. Values that are not known yet are zero.
+type File struct {
+	Name   string `json:"name,omitempty"`
+	Type   string `json:"type"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // in hex
+}
+
+// Limits say which files are taken.
+type Limits struct {
+	Accept  []string `json:"accept,omitempty"`  // media types and ranges; none means any
+	MaxSize int64    `json:"maxSize,omitempty"` // 0 means Store.MaxSize
+}
+
+// A record is the value of a file in the store.
+type record struct {
+	File
+	Limits
+	Owner Owner  `json:"owner"`
+	State string `json:"state"`
+	Until int64  `json:"until"` // when the URL, or then the file, expires; in Unix seconds
+	Call  string `json:"call,omitempty"`
+}
+
+// The states of a record.
+const (
+	issued   = "issued"
+	redeemed = "redeemed"
+	complete = "stored"
+	linked   = "linked" // the URL returns the file
+)
+
+// A Ticket is a new upload.
+type Ticket struct {
+	Handle  string
+	Secret  string // the last segment of the URL
+	Expires time.Time
+	MaxSize int64
+}
+
+// A Refusal says why a file is not taken or not found.
+type Refusal struct {
+	Status  int
+	Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+var (
+	errUnknown = &Refusal{http.StatusNotFound, "the upload does not exist: create one with create_upload"}
+	errGone    = &Refusal{http.StatusGone, "the URL has been used or has expired: create another upload"}
+	errEmpty   = &Refusal{http.StatusConflict, "nothing was uploaded to the URL yet: upload the file, or wait for the user, and call again"}
+	errClaimed = &Refusal{http.StatusGone, "another call has used the upload: create another upload for this one"}
+	errDigest  = &Refusal{http.StatusBadRequest, "the file has another SHA-256 than announced: create another upload"}
+	errSize    = &Refusal{http.StatusBadRequest, "the file has another size than announced: create another upload"}
+	errFull    = &Refusal{http.StatusInsufficientStorage, "you keep too many files or bytes: wait until they expire"}
+)
+
+// Check returns a *Refusal of a file.
+func (l *Limits) Check(f File) error {
+	accepts := func(accepted string) bool {
+		group, isRange := strings.CutSuffix(accepted, "*")
+		return accepted == "*/*" || accepted == octetStream || accepted == f.Type || isRange && strings.HasPrefix(f.Type, group)
+	}
+	switch {
+	case f.Type != "" && len(l.Accept) > 0 && !slices.ContainsFunc(l.Accept, accepts):
+		return &Refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("the type %.100s is not accepted: the API takes %s", f.Type, strings.Join(l.Accept, ", "))}
+	case l.MaxSize > 0 && f.Size > l.MaxSize:
+		return &Refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the file has %d bytes, and the limit is %d", f.Size, l.MaxSize)}
+	}
+	return nil
+}
+
+// keyOf returns the key of the URL that ends with this secret.
+func keyOf(secret string) string {
+	owner, _, _ := strings.Cut(secret, ".")
+	sum := sha256.Sum256([]byte(secret))
+	return KeyPrefix + owner + "/" + Prefix + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:handleSize])
+}
+
+// Create creates an upload of a file of which something may be known.
+func (s *Store) Create(ctx context.Context, o Owner, f File, l Limits) (Ticket, error) {
+	f.SHA256 = strings.ToLower(f.SHA256)
+	if l.MaxSize <= 0 || l.MaxSize > s.MaxSize {
+		l.MaxSize = s.MaxSize
+	}
+	if err := l.Check(f); err != nil {
+		return Ticket{}, err
+	}
+	st, err := s.Open(ctx)
+	if err != nil {
+		return Ticket{}, err
+	}
+	r := record{File: f, Limits: l, Owner: o, State: issued, Until: time.Now().Add(s.Redeem).Unix()}
+	total := r.reserved()
+	keys, err := st.Keys(ctx, KeyPrefix+o.ID+"/", "", s.MaxFiles)
+	for _, key := range keys {
+		if other, err := s.load(ctx, key); err == nil {
+			total += other.reserved()
+		}
+	}
+	if err != nil || len(keys) == s.MaxFiles || total > s.MaxTotal {
+		return Ticket{}, errors.Join(err, errFull)
+	}
+	secret := o.ID + "." + rand.Text() + rand.Text() // 260 bits
+	err = s.change(ctx, keyOf(secret), func(now *record) error {
+		*now = r
+		return nil
+	})
+	return Ticket{keyOf(secret)[len(KeyPrefix+o.ID+"/"):], secret, time.Unix(r.Until, 0).UTC(), l.MaxSize}, err
+}
+
+// reserved returns the bytes that count as the owner's.
+func (r *record) reserved() int64 {
+	if r.Size == 0 && r.State != complete {
+		return r.MaxSize
+	}
+	return r.Size
+}
+
+// change changes a record, which may be zero.
+func (s *Store) change(ctx context.Context, key string, change func(*record) error) error {
+	st, err := s.Open(ctx)
+	if err != nil {
+		return err
+	}
+	err = st.Update(ctx, key, func(old store.Record) (store.Change, error) {
+		var r record
+		if old.Value != nil {
+			if err := stored.Decode("files", key, old.Value, &r); err != nil {
+				return store.Change{}, err
+			}
+		}
+		if err := change(&r); err != nil {
+			return store.Change{}, err
+		}
+		lifetime := time.Until(time.Unix(r.Until, 0))
+		if r.State != complete {
+			lifetime += grace
+		}
+		value, err := json.Marshal(r)
+		return store.Change{Value: value, TTL: max(lifetime, time.Second), Owner: r.Owner.Share}, err
+	})
+	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrShare) {
+		return errFull
+	}
+	return err
+}
+
+func (s *Store) load(ctx context.Context, key string) (*record, error) {
+	st, err := s.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) > store.MaxKey {
+		return nil, errUnknown
+	}
+	found, err := st.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errUnknown
+	} else if err != nil {
+		return nil, err
+	}
+	r := new(record)
+	if err := stored.Decode("files", key, found.Value, r); err != nil || r.State != complete || time.Now().Unix() < r.Until {
+		return r, err
+	}
+	return nil, errUnknown
+}
+
+// receive redeems a URL and stores its file. End refuses what comes after the content. After an error, nothing of it is left.
+func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader, end func() error, state string) (File, error) {
+	var r record
+	err := s.change(ctx, key, func(now *record) error {
+		if now.State != issued || time.Now().Unix() >= now.Until {
+			return errGone
+		}
+		now.State, r = redeemed, *now
+		return nil
+	})
+	if err != nil {
+		return f, err
+	}
+	f.Size, f.SHA256, err = s.write(ctx, key, &r, body)
+	if err == nil {
+		err = end()
+	}
+	switch {
+	case err != nil:
+	case r.Size > 0 && f.Size != r.Size:
+		err = errSize
+	case r.SHA256 != "" && f.SHA256 != r.SHA256:
+		err = errDigest
+	default:
+		err = s.change(ctx, key, func(now *record) error {
+			if now.File, now.State = f, state; state == complete {
+				now.Until = time.Now().Add(s.Keep).Unix()
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+		defer cancel()
+		if st, err := s.Open(ctx); err == nil {
+			_ = st.Delete(ctx, key) // otherwise it expires
+		}
+	}
+	return f, err
+}
+
+// write appends a content to the log of a record. It returns the size, and the SHA-256 in hex.
+func (s *Store) write(ctx context.Context, key string, r *record, body io.Reader) (size int64, sum string, err error) {
+	st, err := s.Open(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	hash := sha256.New()
+	for length := store.DefaultMaxValue; length == store.DefaultMaxValue; {
+		chunk, err := io.ReadAll(io.LimitReader(body, store.DefaultMaxValue))
+		if err != nil {
+			return 0, "", badBody(err)
+		}
+		length = len(chunk)
+		size += int64(length)
+		if err := r.Check(File{Size: size}); err != nil {
+			return 0, "", err
+		}
+		_, _ = hash.Write(chunk)
+		if err := st.Put(ctx, key, store.Change{Entries: [][]byte{chunk}, TTL: s.Redeem + grace, Owner: r.Owner.Share, Async: true}); err != nil {
+			return 0, "", err
+		}
+	}
+	return size, hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// Link stores a file whose URL returns it.
+func (s *Store) Link(ctx context.Context, o Owner, f File, body io.Reader) (Ticket, File, error) {
+	t, err := s.Create(ctx, o, File{Size: f.Size}, Limits{})
+	if err == nil {
+		f, err = s.receive(ctx, keyOf(t.Secret), f, body, func() error { return nil }, linked)
+	}
+	return t, f, err
+}
+
+// Describe returns the file of a handle. For other owners than its own, it does not exist.
+func (s *Store) Describe(ctx context.Context, o Owner, handle string) (File, error) {
+	r, err := s.load(ctx, KeyPrefix+o.ID+"/"+handle)
+	switch {
+	case err != nil:
+		return File{}, err
+	case r.State == linked:
+		return File{}, errUnknown
+	case r.State != complete:
+		return File{}, errEmpty
+	}
+	return r.File, nil
+}
+
+// Content returns the content of a file of which f is the description. If call is not "", the file is bound to that call from then on.
+func (s *Store) Content(ctx context.Context, o Owner, handle string, f File, call string) ([]byte, error) {
+	key := KeyPrefix + o.ID + "/" + handle
+	if call != "" {
+		err := s.change(ctx, key, func(r *record) error {
+			switch {
+			case r.File != f:
+				return errUnknown
+			case r.Call != "" && r.Call != call:
+				return errClaimed
+			}
+			r.Call = call
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	st, err := s.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, 0, f.Size)
+	for from := int64(0); int64(len(content)) < f.Size; {
+		entries, err := st.Read(ctx, key, from, store.MaxRead)
+		if err != nil || len(entries) == 0 {
+			return nil, errors.Join(err, errUnknown)
+		}
+		content = append(content, slices.Concat(entries...)...)
+		from += int64(len(entries))
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != f.SHA256 {
+		return nil, stored.Unreadable("files", key, stored.ErrUnreadable)
+	}
+	return content, nil
+}
