@@ -5,6 +5,7 @@ import (
 
 	_ "github.com/fairwayhq/fairway/caddymodule/commands"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
+	_ "github.com/fairwayhq/fairway/caddymodule/events"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"

@@ -157,6 +157,8 @@ func (c *Handler) pageOf(q *request) (*page, error) {
 		return serveApproval(c.site, q)
 	case "calls":
 		return c.serveCalls(q)
+	case "events":
+		return serveEvents(c.site, q)
 	case "report":
 		return c.serveReport(q)
 	case "connect":

@@ -170,6 +170,9 @@ func (l layout) Waiting() int {
 	return l.records.waiting()
 }
 
+// HasEvents reports whether there is a page of events for the viewer.
+func (l layout) HasEvents() bool { return l.View != viewLogin && l.records.site.hasEvents(&l.Viewer) }
+
 // send responds with a body, which it compresses if it may.
 func (w *pageWriter) send(status int, mediaType string, body []byte) {
 	w.Header().Add("Vary", "Accept-Encoding, Sec-Fetch-Site")

@@ -25,6 +25,7 @@ type siteOf struct {
 	all    *guard.Guards // of the configuration
 	calls  *calls.Section
 	replay *replay.Section
+	events eventLog // nil if no site can have events
 	id     site.Site
 	name   string
 	server *caddyhttp.Server
@@ -45,6 +46,9 @@ func newSite(ctx caddy.Context, agents *app.App, path string) (s *siteOf, err er
 		return nil, err
 	}
 	if s.replay, err = site.Get[*replay.Section](agents.Site); err != nil {
+		return nil, err
+	}
+	if s.events, _, err = site.Find[eventLog](agents.Site); err != nil {
 		return nil, err
 	}
 	s.calls, err = site.Get[*calls.Section](agents.Site)

@@ -164,7 +164,10 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	case taken:
 		return fmt.Errorf("toolset %s has two agent_events: one path receives all its webhooks", h.Toolset)
 	}
-	s := &Source{name: h.Toolset, toolset: toolset, site: site.At(ctx), shapes: h.Events, typeAt: h.verifier.TypeAt(), memory: h.section.memory, logger: h.logger}
+	s := &Source{
+		name: h.Toolset, toolset: toolset, site: site.At(ctx), shapes: h.Events, typeAt: h.verifier.TypeAt(), memory: h.section.memory, logger: h.logger,
+		refused: make(map[string]refused),
+	}
 	for name, e := range h.Events {
 		if err := e.provision(); err != nil {
 			return fmt.Errorf("event %s: %w", name, err)
@@ -272,6 +275,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 func (h *Handler) refuse(w http.ResponseWriter, refused *refusal) {
 	received.WithLabelValues(h.Toolset, refused.reason).Inc()
+	h.source.addRefused(refused.reason)
 	h.logger.Info("refused a webhook", zap.String("toolset", h.Toolset), zap.String("reason", refused.reason), zap.Int("status", refused.status))
 	if refused.status == http.StatusServiceUnavailable || refused.status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", respond.BodyRetry)
@@ -350,7 +354,11 @@ func (h *Handler) store(ctx context.Context, m *signature.Message, t *eventType)
 	name, outcome := m.Type, "undeclared"
 	if t != nil {
 		name = t.Name
-		added, err := h.source.log.Append(ctx, &events.Event{ID: m.ID, Name: name, Received: time.Now(), Body: m.Body})
+		e := &events.Event{ID: m.ID, Name: name, Received: time.Now(), Body: m.Body}
+		if err := h.section.archive(ctx, h.Toolset, e); err != nil {
+			return &refusal{http.StatusServiceUnavailable, "archive", err.Error()}
+		}
+		added, err := h.source.log.Append(ctx, e)
 		switch {
 		case errors.Is(err, events.ErrTooLarge):
 			return &refusal{http.StatusRequestEntityTooLarge, "too_large", err.Error()}

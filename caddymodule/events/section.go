@@ -5,9 +5,13 @@
 //   - Source (source.go) has the events of a toolset: their types (types.go), which users may see them (audience.go), and what they get. The Section has
 //     all sources, for the endpoints that serve events.
 //   - A starter (start.go) starts hosted agents for events.
+//   - An overview (operator.go) is what operators see of a source.
 package events
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -16,6 +20,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/events"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -31,6 +37,7 @@ type Section struct {
 	sources  map[string]*Source
 	requests *share.Bound   // in progress
 	memory   *result.Memory // of select
+	recorder audit.Recorder // nil without an archive
 }
 
 // Options implements site.Section.
@@ -42,6 +49,9 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) (err error) {
 	s.requests = share.NewBound(share.Options{Name: "webhooks in progress", Limit: maxRequests, Warn: site.WarnUse})
 	s.memory = result.NewMemory(site.WarnUse)
 	if s.app, err = site.Get[*app.App](a); err != nil {
+		return err
+	}
+	if s.recorder, err = site.RecorderOf(a); err != nil {
 		return err
 	}
 	if s.agents, _, err = site.Find[agentStarter](a); err != nil {
@@ -83,6 +93,19 @@ func (s *Section) Cleanup() error {
 		source.starter.end()
 	}
 	return nil
+}
+
+// archive records an event, before it is stored.
+func (s *Section) archive(ctx context.Context, source string, e *events.Event) error {
+	if s.recorder == nil {
+		return nil
+	}
+	sum := sha256.Sum256(e.Body)
+	entry := audit.Entry{Type: audit.TypeEvent, Event: "received", Toolset: source, Name: e.Name, EventID: e.ID, Size: len(e.Body), Digest: hex.EncodeToString(sum[:])}
+	if err := s.recorder.Ready(ctx); err != nil {
+		return err
+	}
+	return s.recorder.Record(ctx, entry)
 }
 
 // received counts requests to agent_events by their result, and events that were stored.

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/events"
+	"github.com/fairwayhq/fairway/events/serve"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
@@ -33,7 +35,10 @@ type Source struct {
 	types    atomic.Pointer[types]
 	memory   *result.Memory
 	starter  *starter
-	cancel   func() // ends the updates of types
+	servers  []*serve.Server
+	refusing sync.Mutex
+	refused  map[string]refused // by reason
+	cancel   func()             // ends the updates of types
 	logger   *zap.Logger
 }
 

@@ -223,6 +223,7 @@ func (s *Section) Start() error {
 		e.options.Source = source
 		e.server = serve.New(e.options)
 		e.app.Users.Add("event_subscriptions of "+e.options.Name, e.server)
+		s.events.Serve(e.toolset, e.server)
 		e.server.Start()
 	}
 	return nil
@@ -235,14 +236,6 @@ func (s *Section) Stop() {
 			e.server.Stop()
 		}
 	}
-}
-
-// Servers returns the servers of all endpoints.
-func (s *Section) Servers() (all []*serve.Server) {
-	for _, e := range s.endpoints {
-		all = append(all, e.server)
-	}
-	return all
 }
 
 // Interface guards

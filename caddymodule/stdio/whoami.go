@@ -32,19 +32,19 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "agents",
-		Usage: "calls | tail | top | ready | runs | replay | reviews | audit | store | user | whoami",
+		Usage: "calls | tail | top | ready | runs | replay | reviews | events | audit | store | user | whoami",
 		Short: "Shows what agents do, and what an access token may do",
 		Long: `
 Finds the tool calls of a running Caddy (calls), follows them (tail) and counts them
 (top). Checks whether it is ready (ready). Lists the runs of agents (runs), and what
 they have used (usage). Tries changed rules on recorded calls (replay). Lists and
-decides reviews (reviews). Checks the audit archive (audit). Backs up and checks the
-store (store). Exports and erases what is stored about a user (user). Explains an
-access token (whoami).
+decides reviews (reviews). Lists the events of webhooks (events). Checks the audit
+archive (audit). Backs up and checks the store (store). Exports and erases what is
+stored about a user (user). Explains an access token (whoami).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(commands.CallsCommand(), commands.TailCommand(), commands.TopCommand(), commands.ReportCommand(), commands.ReadyCommand(), commands.RunsCommand(), commands.ReplayCommand(),
-				commands.UsageCommand(), commands.ReviewsCommand(), commands.AuditCommand(), commands.StoreCommand(), commands.UserCommand(), whoamiCommand())
+				commands.UsageCommand(), commands.ReviewsCommand(), commands.EventsCommand(), commands.AuditCommand(), commands.StoreCommand(), commands.UserCommand(), whoamiCommand())
 			commands.RequireSubcommand(cmd)
 		},
 	})

@@ -238,7 +238,7 @@ func (s *Server) Unsubscribe(ctx context.Context, user *identity.User, raw []byt
 	return struct{}{}, st.Delete(ctx, key)
 }
 
-// Subscriptions returns the subscriptions of a user, or of all users if user is "", without what is secret.
+// Subscriptions returns the subscriptions of a user, or of all users if user is "", without what is secret or of nodes.
 func (s *Server) Subscriptions(ctx context.Context, user string) (found []*Subscription, err error) {
 	st, err := s.Open(ctx)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *Server) Subscriptions(ctx context.Context, user string) (found []*Subsc
 	}
 	all, err := s.list(ctx, st)
 	for _, sub := range all {
-		if sub.Sealed = ""; user == "" || sub.User == user {
+		if sub.Sealed, sub.Lease = "", (lease.Lease{}); user == "" || sub.User == user {
 			found = append(found, sub)
 		}
 	}

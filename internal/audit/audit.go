@@ -31,6 +31,7 @@ const (
 	TypeConnection    = "connection"    // a user's account at a third party
 	TypeTools         = "tools"         // the lock file approves other tools
 	TypeConfiguration = "configuration" // a configuration was started
+	TypeEvent         = "event"         // a webhook of an API
 	TypeArchive       = "archive"       // of the archive itself
 )
 
@@ -65,6 +66,8 @@ type Entry struct {
 	Provider string   `json:"provider,omitzero"` // of a connection
 	Toolset  string   `json:"toolset,omitzero"`
 	Tools    []string `json:"tools,omitzero"`  // names of tools that were approved
-	Digest   string   `json:"digest,omitzero"` // SHA-256 of the configuration or the lock file
-	Count    int64    `json:"count,omitzero"`  // of dropped entries
+	Digest   string   `json:"digest,omitzero"` // SHA-256 of the configuration, the lock file or the body of the event
+	EventID  string   `json:"event_id,omitzero"`
+	Size     int      `json:"size,omitzero"`  // of the body of the event, in bytes
+	Count    int64    `json:"count,omitzero"` // of dropped entries
 }

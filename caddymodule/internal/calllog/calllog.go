@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/keptcall"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -100,6 +101,9 @@ func (l *Log) Start(options Options) {
 
 // Options returns the options in use.
 func (l *Log) Options() Options { return *l.all.options.Load() }
+
+// Shown returns the members of an object that calls would have, if they were arguments. It returns nil if there are none.
+func (l *Log) Shown(object []byte) jsontext.Value { return choose(object, l.Options().Arguments) }
 
 // Look is called for each request of a page. While someone looks, nodes exchange their calls in progress.
 func (l *Log) Look() { l.share.look() }
