@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -119,7 +120,15 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 // handler does.
 func (c *Caller) Prepare(tool string, arguments []byte) tools.Prepared {
 	p := c.readArguments(c.tools, tool, arguments)
-	p.Resumes = c.part.IsAgents() // the id of the run is made from CallID
+	p.Resumes = c.part.IsAgents() && c.CallID != "" // the id of the run is made from CallID
+	if p.Tool == nil || !c.isMerged && c.part.Toolset.Allow == nil {
+		return p
+	}
+	if part, own := c.partOf(p.Tool); part.Toolset.Allow != nil {
+		if call, _, err := own.Read(p.Arguments); err == nil {
+			p.Refusal, _ = errors.AsType[*tools.Failure](checkRule(part.Toolset, c.client.Request, call, c.logger))
+		}
+	}
 	return p
 }
 
