@@ -15,7 +15,7 @@ func TestMistakes_in_Caddyfiles(t *testing.T) {
 		"agents in a site":             {":80 {\n\thandle {\n\t\tagents {\n\t\t\ttoolset buses buses.yaml\n\t\t}\n\t}\n}\n", "global Caddyfile:3"},
 		"a toolset outside of agents":  {"{\n\ttoolset buses buses.yaml\n}\n", "agents { toolset Caddyfile:2"},
 		"an option of mcp in otc":      {":80 {\n\totc /otc buses.yaml {\n\t\tpage_size 5\n\t}\n}\n", "page_size option of mcp"},
-		"an option of otc in mcp":      {":80 {\n\tmcp /mcp buses.yaml {\n\t\tidempotency off\n\t}\n}\n", "idempotency option of otc"},
+		"an option of otc in mcp":      {":80 {\n\tmcp /mcp buses.yaml {\n\t\ttoolkit Trips\n\t}\n}\n", "toolkit option of otc"},
 		"an option of agents in mcp":   {":80 {\n\tmcp /mcp buses.yaml {\n\t\taudit\n\t}\n}\n", "audit option of agents"},
 		"metadata as issuer":           {":80 {\n\tagent_auth {\n\t\tissuer https://id.example.com/realm/.well-known/oauth-authorization-server\n\t}\n}\n", "write https://id.example.com/realm"},
 		"metadata as provider":         {":80 {\n\tagent_login {\n\t\tprovider keycloak https://id.example.com/.well-known/openid-configuration\n\t}\n}\n", "write https://id.example.com"},

@@ -69,6 +69,11 @@ func callTool(q *request, w *response) *protocol.Fault {
 	// Clone copies the arguments out of the pooled body: parts of the inner request may refer to
 	// them after the call is over.
 	c := q.newCall(methodCallTool, name, t, arguments.Clone())
+	if records := q.server.options.Once; records != nil && t != nil && t.Changes {
+		if keys := keysOf(q, c); keys != nil {
+			return callOnce(q, c, records, keys, w)
+		}
+	}
 	if q.server.tasks != nil {
 		if served, f := callAsTask(q, c, w); served {
 			return f

@@ -70,7 +70,8 @@ const (
 	//	{"status":429,"retryable":true,"retryAfterMs":30000,"problem":{…}}
 	//
 	// status is the status of the API's response, retryAfterMs its Retry-After, and problem its
-	// problem document (RFC 9457). Members without a value are omitted, except retryable.
+	// problem document (RFC 9457). reason says why a call with an idempotency key has no result.
+	// Members without a value are omitted, except retryable.
 	metaHTTP = "io.github.fairwayhq/http"
 
 	// metaChallenges carries the WWW-Authenticate challenges for hosts of MCP Apps, which then ask
@@ -95,6 +96,9 @@ func failureMeta(site *Site, r callResult) []byte {
 	meta = strconv.AppendBool(append(meta, `"retryable":`...), failure.Retryable(r.Tool))
 	if failure.RetryAfter > 0 {
 		meta = strconv.AppendInt(append(meta, `,"retryAfterMs":`...), failure.RetryAfter.Milliseconds(), 10)
+	}
+	if strings.HasPrefix(string(failure.Kind), "idempotency_") {
+		meta = append(append(append(meta, `,"reason":"`...), failure.Kind...), '"')
 	}
 	if problem := problemOf(r.Result); problem != nil {
 		meta = append(append(meta, `,"problem":`...), problem...)

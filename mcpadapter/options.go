@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/once"
 )
 
 // Default values of Options.
@@ -122,6 +123,9 @@ type Options struct {
 
 	// Extensions are further parts of the server. Default: none.
 	Extensions []Extension `json:"-"`
+
+	// Once records calls with an idempotency key, so that each runs once. Default: nil, which means that keys are ignored.
+	Once *once.Records `json:"-"`
 
 	// Observe is called for each request that was served. It must return quickly. Default: nil, which
 	// means no calls.

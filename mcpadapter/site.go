@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
@@ -32,6 +33,9 @@ type Site struct {
 	// User is the authenticated user, "" if there is none. A session is valid only for the user who
 	// started it.
 	User string
+
+	// Request is the client's request. Without a User, its credentials distinguish callers with the same idempotency key. It may be nil.
+	Request *http.Request
 
 	// Address is the client's address, by which streams are counted if there is no user. Default:
 	// the address of the connection.

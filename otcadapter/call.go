@@ -2,21 +2,15 @@ package otcadapter
 
 import (
 	"context"
-	"encoding/base64"
 	"maps"
 	"mime"
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/httpheader"
-	"github.com/fairwayhq/fairway/otcadapter/idempotency"
-	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/callid"
+	"github.com/fairwayhq/fairway/tools/once"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -31,8 +25,8 @@ type call struct {
 	grant       grant
 	caller      tools.Caller
 	credentials credentialSet
-	prepared    tools.Prepared // if the call has a call_id
-	maxRecorded int            // maximum size of a recorded response in bytes; 0 if responses are not recorded
+	once        *once.Request // nil if the call is not recorded
+	maxRecorded int           // maximum size of a recorded response in bytes; 0 if responses are not recorded
 }
 
 // headerExposes is the response header with the values that the calling agent exposes (see tools.Result).
@@ -73,7 +67,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 		ctx = security.ContextWithSupplement(ctx, c.grant.supplement)
 	}
 	if s.records != nil && c.hasCallID && c.tool != nil {
-		s.serveIdempotent(ctx, w, r, c, &site)
+		s.serveOnce(ctx, w, r, c, &site)
 		return
 	}
 	outcome := c.caller.Call(ctx, c.name, c.input)
@@ -94,7 +88,7 @@ func (c *call) findTool(catalog *catalog) *fault {
 }
 
 // writeCallResponse writes the response to a call.
-func writeCallResponse(w http.ResponseWriter, response *idempotency.Response) {
+func writeCallResponse(w http.ResponseWriter, response *once.Response) {
 	maps.Copy(w.Header(), response.Header)
 	writeJSON(w, response.Status, response.Body)
 }
@@ -109,8 +103,12 @@ func responseSize(result *tools.Result) int {
 
 // run calls the tool and returns the response, which may be recorded. Its body begins with the reserved
 // bytes.
-func (c *call) run(ctx context.Context, reserved int) idempotency.Response {
-	outcome := tools.CallPrepared(ctx, c.caller, c.prepared)
+func (c *call) run(ctx context.Context, reserved int) once.Response {
+	prepared := c.once.Prepared
+	if arguments := c.once.Arguments(); len(arguments) != len(prepared.Arguments) { // the API gets a key
+		prepared = tools.PrepareCall(c.caller, c.toolkit.tools, c.name, arguments)
+	}
+	outcome := tools.CallPrepared(ctx, c.caller, prepared)
 	defer outcome.Release()
 	b := make([]byte, reserved, reserved+responseSize(outcome.Result))
 	response := c.respond(b, &outcome)
@@ -121,8 +119,11 @@ func (c *call) run(ctx context.Context, reserved int) idempotency.Response {
 }
 
 // respond appends the response to a call that has returned.
-func (c *call) respond(b []byte, outcome *tools.Outcome) idempotency.Response {
-	failure := outcome.Failure
+func (c *call) respond(b []byte, outcome *tools.Outcome) once.Response {
+	failure, again := outcome.Failure, false
+	if c.once != nil {
+		again = c.once.Conclude(outcome)
+	}
 	if failure != nil {
 		failure.Message = c.credentials.conceal(failure.Message)
 	}
@@ -137,11 +138,11 @@ func (c *call) respond(b []byte, outcome *tools.Outcome) idempotency.Response {
 	case failure.Kind == tools.Refused && failure.Status == http.StatusUnauthorized && c.grant.fromCaller():
 		return c.reject(b, badCredentials(outcome, c))
 	}
-	return idempotency.Response{
+	return once.Response{
 		Status:    http.StatusOK,
 		Header:    resultHeader(outcome),
 		Body:      c.encoder.appendResponse(b, outcome),
-		Retryable: isRetryable(outcome),
+		Retryable: again,
 	}
 }
 
@@ -195,8 +196,8 @@ func asciiText(text string) string {
 }
 
 // reject appends the response to a call that did not run.
-func (c *call) reject(b []byte, f *fault) idempotency.Response {
-	response := idempotency.Response{Status: f.status, Retryable: true}
+func (c *call) reject(b []byte, f *fault) once.Response {
+	response := once.Response{Status: f.status, Retryable: true}
 	if f.header != "" && f.value != "" {
 		response.Header = http.Header{}
 		response.Header.Set(f.header, f.value)
@@ -205,141 +206,59 @@ func (c *call) reject(b []byte, f *fault) idempotency.Response {
 	return response
 }
 
-// isRetryable reports whether the same call may run once more.
-func isRetryable(outcome *tools.Outcome) bool {
-	failure := outcome.Failure
-	return failure != nil && (failure.Kind == tools.InvalidArguments || failure.Retryable(outcome.Tool))
-}
-
-// serveIdempotent handles a call with a call_id from the client, which is an idempotency key
+// serveOnce handles a call with a call_id from the client, which is an idempotency key
 // (OTC 1.0, Tool Request Schema). If an earlier request had the same call_id, the client gets the
 // stored response.
-func (s *Server) serveIdempotent(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, site *Site) {
+func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, site *Site) {
 	c.maxRecorded = s.records.MaxResponse()
-	c.prepared = tools.PrepareCall(c.caller, c.toolkit.tools, c.name, c.input)
-	c.input = c.prepared.Arguments // as the tool reads them, so that the same call in another JSON form is the same call
-	response, outcome := s.records.Do(ctx, &idempotentCall{call: c, request: r, user: site.User, owner: site.Owner, endpoint: s.records.Endpoint()})
-	switch outcome {
-	case idempotency.Canceled:
+	c.once = &once.Request{
+		Endpoint: s.records.Endpoint(), Host: r.Host, User: site.User, Header: r.Header, KeyHeaders: c.keyHeaders, Share: site.Owner, Key: c.callID,
+		Tool: c.tool.Tool, ToolID: c.toolkit.appendID(nil, c.tool.Name), Context: c.context.raw,
+		Prepared: tools.PrepareCall(c.caller, c.toolkit.tools, c.name, c.input), // as the tool reads them, so that the same call in another JSON form is the same call
+	}
+	response, outcome, failure := s.records.Serve(ctx, c.caller, c.once, &idempotentCall{c.once, c})
+	switch {
+	case outcome == once.Canceled:
 		return // the client has disconnected
-	case idempotency.Ran:
-	case idempotency.Replayed:
-		tools.RecordCall(c.caller, c.tool.Tool, tools.OutcomeReplayed, "")
+	case outcome == once.Replayed && failure != nil:
+		response = c.respond(nil, &tools.Outcome{Tool: c.tool.Tool, Failure: failure})
+	case outcome == once.Replayed:
 		w.Header().Set("Idempotent-Replayed", "true")
-	default:
+	case outcome != once.Ran:
 		response = c.withoutResponse(outcome)
 	}
 	writeCallResponse(w, &response)
 }
 
 // withoutResponse returns the response to a call whose own response is not available.
-func (c *call) withoutResponse(outcome idempotency.Outcome) idempotency.Response {
-	const doNotRepeat = "The call has been carried out: do not repeat it. Check the current state with another tool."
-	var message, prompt string
-	switch outcome {
-	case idempotency.Conflict:
-		return c.reject(nil, conflictingCallID(c.callID))
-	case idempotency.Unavailable:
-		return c.reject(nil, unavailable("the call was not run, because calls with a call_id cannot be recorded at the moment", idempotency.RetryAfter))
-	case idempotency.Unfinished:
-		message = "this call was started but not finished: the gateway that ran it stopped or lost its store, so it is unknown whether the call had an effect"
-		prompt = "Do not repeat the call before you have checked the current state with another tool. If it had no effect, call again with a new call_id."
-	case idempotency.TooLarge:
-		message = "this call has already run; its response was too large to be stored"
-		prompt = "The call has been carried out: do not repeat it. Read what you need with another tool, or request less with a new call_id."
-	case idempotency.NoShare:
-		return c.reject(nil, shareUsed())
-	case idempotency.Dropped:
-		message = "this call has already run; its stored response was dropped to make room for others"
-		prompt = doNotRepeat
-	case idempotency.HadCredentials:
-		message = "this call has already run; its response contained credentials of the call, so it was not stored"
-		prompt = doNotRepeat
+func (c *call) withoutResponse(outcome once.Outcome) once.Response {
+	switch e := outcome.Explain("call_id"); outcome {
+	case once.Conflict: // the standard does not define 409
+		return c.reject(nil, &fault{status: http.StatusBadRequest, message: e.Message + ": " + quoted(c.callID) + "; " + e.Advice})
+	case once.Unavailable, once.InFlight:
+		return c.reject(nil, unavailable(e.Message, e.RetryAfter))
+	case once.NoShare: // of a client that has used its share of the store
+		f := unavailable(e.Message, e.RetryAfter)
+		f.status = http.StatusTooManyRequests
+		return c.reject(nil, f)
 	default:
-		message = "this call has already run; its stored response cannot be read"
-		prompt = doNotRepeat
+		return once.Response{Status: http.StatusOK, Body: c.encoder.appendLost(nil, e.Message, e.Advice)}
 	}
-	return idempotency.Response{Status: http.StatusOK, Body: c.encoder.appendLost(nil, message, prompt)}
 }
 
-// An idempotentCall is a call with a call_id from the client. It implements idempotency.Call.
+// An idempotentCall is a call with a call_id from the client. It implements once.Call.
 type idempotentCall struct {
-	*call
-	request  *http.Request
-	user     string // authenticated by the site; "" for none
-	owner    store.Owner
-	endpoint string // see idempotency.Options
+	*once.Request
+	call *call
 }
 
-// Identity implements idempotency.Call. There is one record for each call_id of one user at one
-// endpoint. Callers that the site has not authenticated are distinguished by their credentials
-// for the API.
-func (c *idempotentCall) Identity(key *keyedhash.Key) (record string, content keyedhash.Digest) {
-	h := key.Hash("record")
-	h.Add(c.endpoint)
-	h.Add(httpheader.HostName(c.request.Host))
-	h.Add(c.user)
-	if c.user == "" {
-		h.AddCredentials(c.request.Header, c.keyHeaders)
-	}
-	h.Add(c.callID)
-	digest := h.Digest()
-	var name [len(recordPrefix) + 43]byte // 43 characters for 32 bytes
-	return string(base64.RawURLEncoding.AppendEncode(append(name[:0], recordPrefix...), digest[:])), c.contentHash(key)
+// Run implements once.Call.
+func (c *idempotentCall) Run(ctx context.Context, reserved int) once.Response {
+	return c.call.run(ctx, reserved)
 }
 
-// recordPrefix is the prefix of the key of each record in the store.
-const recordPrefix = "otc/call/"
+// HasForm implements once.Call.
+func (c *idempotentCall) HasForm(body []byte) bool { return formOf(body) == c.call.encoder.form }
 
-// contentHash hashes what two requests must have in common to be the same call: the tool, its
-// input, its context, and the cookies of an unauthenticated caller. Tracing headers and the form
-// of the response are not included.
-func (c *idempotentCall) contentHash(key *keyedhash.Key) keyedhash.Digest {
-	h := key.Hash("content")
-	scratch := buffer.Get()
-	defer buffer.Put(scratch)
-	scratch.B = c.toolkit.appendID(scratch.B, c.tool.Name)
-	h.AddBytes(scratch.B)
-	addCanonical(h, c.input, scratch)
-	addCanonical(h, c.context.raw, scratch)
-	if c.user == "" {
-		for _, cookie := range c.request.Header["Cookie"] {
-			h.Add(cookie)
-		}
-	}
-	return h.Digest()
-}
-
-// addCanonical adds JSON without white space and with sorted members. Null is treated as an empty
-// object. Scratch is where the canonical form is put together.
-func addCanonical(h keyedhash.Hash, value jsontext.Value, scratch *buffer.Buffer) {
-	if isNull(value) {
-		h.Add("{}")
-		return
-	}
-	canonical := jsontext.Value(append(scratch.B[:0], value...))
-	// The value is valid JSON. If it cannot be put into canonical form, it is hashed as it is.
-	_ = canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
-	h.AddBytes(canonical)
-	scratch.B = canonical
-}
-
-// Idempotent implements idempotency.Call.
-func (c *idempotentCall) Idempotent() bool { return c.tool.Idempotent() || c.prepared.Resumes }
-
-// Owner implements idempotency.Call.
-func (c *idempotentCall) Owner() store.Owner { return c.owner }
-
-// ReadOnly implements idempotency.Call.
-func (c *idempotentCall) ReadOnly() bool { return c.tool.ReadOnly() }
-
-// Run implements idempotency.Call.
-func (c *idempotentCall) Run(ctx context.Context, reserved int) idempotency.Response {
-	return c.run(ctx, reserved)
-}
-
-// HasForm implements idempotency.Call.
-func (c *idempotentCall) HasForm(body []byte) bool { return formOf(body) == c.encoder.form }
-
-// Convert implements idempotency.Call.
-func (c *idempotentCall) Convert(body []byte) []byte { return c.encoder.convert(body) }
+// Convert implements once.Call.
+func (c *idempotentCall) Convert(body []byte) []byte { return c.call.encoder.convert(body) }

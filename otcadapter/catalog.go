@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -74,11 +73,7 @@ func newCatalog(options Options, source []Toolkit) *catalog {
 			continue
 		}
 		c.toolkits = append(c.toolkits, newToolkit(options, i, site))
-		for _, scheme := range site.Tools.SecuritySchemes {
-			if scheme.Type == "apiKey" && scheme.In == "header" {
-				c.keyHeaders = append(c.keyHeaders, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
-			}
-		}
+		c.keyHeaders = append(c.keyHeaders, site.Tools.KeyHeaders()...)
 	}
 	slices.Sort(c.keyHeaders)
 	c.keyHeaders = slices.Compact(c.keyHeaders)

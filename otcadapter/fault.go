@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -110,13 +109,6 @@ func notLoaded(wait func() time.Duration) *fault {
 	return f
 }
 
-// shareUsed refuses a call of a client that has used its share of the store.
-func shareUsed() *fault {
-	f := unavailable("the call was not run: "+store.ShareUsed, time.Minute)
-	f.status = http.StatusTooManyRequests
-	return f
-}
-
 // unavailable tells the client to try again later.
 func unavailable(what string, wait time.Duration) *fault {
 	seconds := strconv.FormatInt(int64(max((wait+time.Second-1)/time.Second, 1)), 10)
@@ -206,16 +198,6 @@ func (k *toolkit) missingLogin(tool *entry, challenge string) *fault {
 	f.message = tool.Name + " needs a login, and the request has no access token: send one of this gateway in the header Authorization"
 	f.header, f.value = "WWW-Authenticate", challenge
 	return f
-}
-
-// conflictingCallID is the error for a call_id that was used with other content. Its status is
-// 400, because the standard does not define 409.
-func conflictingCallID(callID string) *fault {
-	return &fault{
-		status: http.StatusBadRequest,
-		message: "the call_id " + quoted(callID) + " belongs to another call: with another tool, input or context, or with other cookies of an unauthenticated caller; " +
-			"use a new call_id for a new call",
-	}
 }
 
 // insufficientScope responds as RFC 6750, section 3.1, requires. All are the scopes of tools.Access.Challenge.

@@ -12,7 +12,7 @@
 // A call passes these steps: parse the request (call_request.go); find the tool for its id
 // (catalog.go, version.go); collect the credentials that the tool needs, if there are any
 // (credentials.go); if the client sent a call_id, return the stored response of an earlier
-// request (package idempotency); run the tool through the Caller; encode the outcome without
+// request (package once); run the tool through the Caller; encode the outcome without
 // decoding the API's response (response.go, repair_hints.go).
 //
 // A request that is invalid in itself gets an error with a 4xx status (fault.go). A tool that
@@ -31,9 +31,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/once"
 )
 
 // defaultMaxBody is the default limit of a call's request body, in bytes.
@@ -75,7 +75,7 @@ type Options struct {
 
 	// Idempotency configures how calls with a call_id from the client are recorded, so that
 	// each runs once. Default: nil, no records; each request runs.
-	Idempotency *idempotency.Options `json:"-"`
+	Idempotency *once.Options `json:"-"`
 
 	// Warn is called with warnings about the documents for the operator. Default: warnings are
 	// dropped.
@@ -133,7 +133,7 @@ type CallInfo struct {
 // A Server implements the endpoints of OTC 1.0 and OXP 1.0. It is safe for concurrent use.
 type Server struct {
 	options Options
-	records *idempotency.Records // nil if calls are not recorded
+	records *once.Records // nil if calls are not recorded
 	health  upstreamState
 
 	current  atomic.Pointer[catalog] // of the Toolsets of the latest request
@@ -152,7 +152,7 @@ func New(options Options) *Server {
 	}
 	s := &Server{options: options}
 	if options.Idempotency != nil {
-		s.records = idempotency.New(*options.Idempotency)
+		s.records = once.New(*options.Idempotency)
 	}
 	return s
 }

@@ -88,6 +88,10 @@ type BuildOptions struct {
 	// that the document marks with x-otc-non-inferrable.
 	NonInferrable []string `json:"non_inferrable,omitempty"`
 
+	// Whether the tools of MCP servers list the argument idempotency_key, which a model can fill. Tools whose method is
+	// safe, and those that have an argument of this name, do not list it. Default: false.
+	IdempotencyArgument bool `json:"idempotency_argument,omitempty"`
+
 	// Overlaid means that overlay.Apply has prepared the document: its x-fairway may have annotations
 	// readOnlyHint true, which are those of the operator.
 	Overlaid bool `json:"-"`

@@ -99,6 +99,7 @@ func (t *toolBuilder) build() error {
 	t.tool.MCP = t.readMCP(t.tool.Operation(), t.operation.Place)
 	t.markNonInferrable()
 	t.plan.index = indexOf(t.plan.Arguments)
+	t.tool.Definition.TakesKey = t.options.IdempotencyArgument
 	t.tool.list()
 	t.plan.Identity = t.identity()
 	return cmp.Or(t.withheld, t.readShape())

@@ -37,6 +37,9 @@ type Definition struct {
 	// They take precedence over what the method implies. It is nil if there are none.
 	Annotations map[string]bool
 
+	// TakesKey means that callers may give KeyArgument, unless it would have no effect. See Tool.TakesKey.
+	TakesKey bool
+
 	full *schema.FullInput // nil if InputSchema is the full schema
 }
 

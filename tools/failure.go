@@ -32,6 +32,11 @@ const (
 	Restricted       FailureKind = "restricted"   // the agent's guard does not allow the call or its result
 	Unauthorized     FailureKind = "unauthorized" // the caller's credentials do not allow the tool; the API was not called
 	Internal         FailureKind = "internal"     // a panic or an error of the gateway
+
+	KeyConflict    FailureKind = "idempotency_conflict"    // the key belongs to another call
+	KeyInFlight    FailureKind = "idempotency_in_flight"   // the first call with the key is still in progress
+	KeyUnknown     FailureKind = "idempotency_unknown"     // the effect or the result of the first call with the key is unknown
+	KeyUnavailable FailureKind = "idempotency_unavailable" // calls with a key cannot be recorded at the moment
 )
 
 // A Failure says why a call did not succeed. Its message is written for a model and its
@@ -48,6 +53,9 @@ type Failure struct {
 	// would reach the API again. It is false while only the result waits for a review,
 	// because a repeated call then requests the held result.
 	Made bool
+
+	// Unsent reports that the gateway did not send the request, and that the same call may succeed later.
+	Unsent bool
 
 	// Pending is set if the call waits for a review or for an agent. See Outcome.Pending.
 	Pending *Pending
@@ -119,6 +127,8 @@ func (f *Failure) Retryable(t *Tool) bool {
 		return f.Status == http.StatusServiceUnavailable || t != nil && t.Idempotent()
 	case Unreachable:
 		return t != nil && t.Idempotent()
+	case KeyInFlight, KeyUnavailable:
+		return true
 	}
 	return false
 }

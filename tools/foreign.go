@@ -128,6 +128,7 @@ func (t *toolBuilder) buildForeign() error {
 	t.plan.reads = t.options.reads(t.operation)
 	t.markNonInferrable()
 	t.plan.index = indexOf(t.plan.Arguments)
+	t.tool.Definition.TakesKey = t.options.IdempotencyArgument
 	t.tool.Definition.InputSchema = listed
 	t.tool.Definition.Description = cmp.Or(build.Describe("", t.operation.Description, t.options.DescriptionTokens), t.tool.Definition.Title, t.operation.ID)
 	t.tool.list()

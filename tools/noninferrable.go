@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -97,20 +98,37 @@ func (t *Tool) NonInferrable() (names []string) {
 	return names
 }
 
-// AppendVisibleSchema appends the input schema without the non-inferrable arguments.
+// KeyArgument is the name of an argument that is not sent: the idempotency key of the call. The adapter of MCP reads it.
+const KeyArgument = "idempotency_key"
+
+const keySchema = `{"type":"string","minLength":1,"maxLength":255,"description":"One random key for each intended action, such as a UUID. ` +
+	`Give the same key if you repeat this action because you do not know whether it worked. Give a new key for a new action."}`
+
+// TakesKey reports whether callers may give KeyArgument. An argument of the operation with this name takes precedence.
+func (t *Tool) TakesKey() bool {
+	if !t.Definition.TakesKey || t.ReadOnly() {
+		return false
+	}
+	_, own := t.Plan.index.position(t.Plan.Arguments, KeyArgument)
+	return !own
+}
+
+// AppendVisibleSchema appends the input schema as models see it: without the non-inferrable arguments, and with KeyArgument.
 func (t *Tool) AppendVisibleSchema(dst []byte) []byte {
 	if len(t.Definition.InputSchema) == 0 {
-		return append(dst, `{"type":"object"}`...)
+		return t.AppendVisible(dst, jsontext.Value(`{"type":"object"}`))
 	}
 	return t.AppendVisible(dst, t.Definition.InputSchema)
 }
 
 // AppendVisible is like AppendVisibleSchema for another form of the schema.
 func (t *Tool) AppendVisible(dst []byte, rawSchema jsontext.Value) []byte {
-	names := t.NonInferrable()
-	if len(names) == 0 {
+	visible := schema.Edit{Remove: t.NonInferrable()}
+	if t.TakesKey() {
+		visible.Add = []strictjson.Member{{Name: KeyArgument, Value: []byte(keySchema)}}
+	}
+	if !visible.Changes() {
 		return append(dst, rawSchema...)
 	}
-	hide := schema.Edit{Remove: names}
-	return append(dst, hide.Apply(rawSchema)...)
+	return append(dst, visible.Apply(rawSchema)...)
 }

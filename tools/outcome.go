@@ -362,6 +362,9 @@ type Prepared struct {
 	// another node.
 	Resumes bool
 
+	// Refusal is why the rules for the user do not allow the call, nil if they do. A stored result is not handed out then.
+	Refusal *Failure
+
 	call *Call
 	err  error
 }

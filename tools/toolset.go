@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"net/textproto"
 	"slices"
 	"strings"
 
@@ -208,6 +209,19 @@ func (s *Toolset) indexForeign() {
 			s.byName[name] = t
 		}
 	}
+}
+
+// KeyHeaders returns the canonical names of the headers in which the APIs of the tools take keys, sorted.
+func (s *Toolset) KeyHeaders() (names []string) {
+	for _, part := range s.Parts() {
+		for _, scheme := range part.SecuritySchemes {
+			if scheme.Type == "apiKey" && scheme.In == "header" {
+				names = append(names, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // rehash makes the Hash depend on a change and the names of its tools.

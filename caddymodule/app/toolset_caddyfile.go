@@ -49,6 +49,7 @@ import (
 //	allow_log_only <expression>
 //	inspect      secrets | pii | webhook ... { … }, see package caddymodule/inspect
 //	non_inferrable <arguments...>
+//	idempotency  argument
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
 // its method and path, as in DELETE /trips/{id}. overlay, include, exclude, tool, pin, credential,
@@ -108,6 +109,14 @@ func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 		"allow":           func() error { return readAllow(b, &c.Allow) },
 		"allow_log_only":  func() error { return readAllow(b, &c.AllowLogOnly) },
 		"non_inferrable":  directive.To(b.List, &c.NonInferrable),
+		"idempotency": func() error {
+			return b.Value(func(text string) error {
+				if c.IdempotencyArgument = text == "argument"; !c.IdempotencyArgument {
+					return errors.New("write it as argument, or leave it out; its other options belong to mcp and otc")
+				}
+				return nil
+			})
+		},
 	}
 }
 

@@ -142,7 +142,7 @@ func (h *Handler) SecretOf(ctx context.Context, of credential.Personal, by *cred
 		if !errors.Is(err, errUnavailable) && ctx.Err() == nil {
 			h.logger.Error("the account of a user cannot be read", zapProvider(u), zap.Error(err))
 		}
-		return "", &tools.Failure{Kind: tools.Unreachable, Message: fmt.Sprintf(
+		return "", &tools.Failure{Kind: tools.Unreachable, Unsent: true, Message: fmt.Sprintf(
 			"the call was not sent: the gateway cannot get a token for the user's account at %s at the moment; try again later", u.Title())}
 	}
 	return secret, nil

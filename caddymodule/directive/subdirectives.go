@@ -20,7 +20,7 @@ var ownOptions = map[string][]string{
 		"app", "ask_timeout", "discovery", "events", "hint", "hosts", "instructions", "keep_alive", "list_ttl", "locales", "max_resource", "max_streams", "name", "origins", "output_schema",
 		"page_size", "prompts", "public_lists", "resource", "resources", "secret", "session_ttl", "skills", "task_after", "task_ttl", "title", "tool_scopes", "versions", "watch_interval", "watch_rate",
 	},
-	"otc":    {"authorization_url", "developer_messages", "health_upstream", "idempotency", "poll", "requirements", "toolkit"},
+	"otc":    {"authorization_url", "developer_messages", "health_upstream", "poll", "requirements", "toolkit"},
 	"agents": {"audit", "caller_metrics", "calls", "evict_refused_engagements", "store"},
 }
 

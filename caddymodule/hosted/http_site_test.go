@@ -363,3 +363,32 @@ func TestHosting_memory(t *testing.T) {
 		t.Errorf("the model got what the agent had to forget: %s", got)
 	}
 }
+
+// TestHosting_the_API_gets_a_key_of_each_call that is not safe, if it declares a key header: the same for each attempt, and another one for
+// another call.
+func TestHosting_the_API_gets_a_key_of_each_call(t *testing.T) {
+	s := sitetest.NewHostedSite(t, sitetest.AgentDocument("desk", tripAgent), sitetest.Play(
+		modelserver.Step{Calls: []modelserver.Call{
+			{ID: "1", Name: "create-trip", Arguments: `{"to":"Bern"}`},
+			{ID: "2", Name: "create-trip", Arguments: `{"to":"Bern"}`},
+			{ID: "3", Name: "create-trip", Arguments: `{"to":"Bern","Idempotency_Key":"own"}`},
+			{ID: "4", Name: "get-trip", Arguments: `{"id":"7"}`},
+		}}, modelserver.Step{Text: "Done."}))
+	const key = "parameters: [{name: Idempotency-Key, in: header, schema: {type: string}}]"
+	trips := strings.Replace(sitetest.Trips, "operationId: createTrip\n", "operationId: createTrip\n      "+key+"\n", 1)
+	s.Write("trips.yaml", trips)
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", s.Block(""))
+	if v := s.State("ann", s.Begin("ann", "desk", "Two trips")); v.Text != "Done." {
+		t.Fatalf("state %+v", v)
+	}
+	var keys []string
+	for _, r := range s.API.Received() {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+	}
+	if len(keys) != 4 || len(keys[0]) != 36 || len(keys[1]) != 36 {
+		t.Fatalf("the API got the keys %q", keys)
+	}
+	if keys[0] == keys[1] || keys[2] != "own" || keys[3] != "" {
+		t.Errorf("the API got the keys %q", keys)
+	}
+}

@@ -28,8 +28,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/once"
 )
 
 // tools makes the calls of the agents of a Host: of tools and agents of the site, and of agents of other
@@ -218,6 +220,7 @@ var _ run.Tools = agentTools{}
 
 // callEndpoints has the endpoint for the calls of each toolset.
 type callEndpoints struct {
+	keys      keyedhash.Keys // of the keys that APIs get
 	mu        sync.Mutex
 	byToolset map[*app.Toolset]*route.Endpoint
 }
@@ -256,6 +259,19 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 			return run.Notice("the call was not made: an inspector required a review of its arguments, and the operator has removed it since; ask the user for the values again")
 		}
 		r = r.WithContext(route.WithReview(r.Context(), i.Inputs))
+	}
+	if !t.ReadOnly() {
+		inputs, err = once.WithRunKey(t, inputs, i.ChildID(), func() (*keyedhash.Key, error) {
+			st, err := h.options.App.OpenStore(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return h.endpoints.keys.Current(ctx, st)
+		})
+	}
+	if err != nil {
+		h.report(i.Engagement, err)
+		return run.Notice("the call was not made: its key for the API cannot be made at the moment; try again later")
 	}
 	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.calls, toolset)
 	caller.Agent = i.Agent.Name

@@ -55,6 +55,13 @@ func init() {
 //			errors sketch | sep-3415
 //			allow_private_receivers
 //		}]
+//		idempotency        off | argument
+//		idempotency {
+//			ttl      <duration>
+//			max_size <size>
+//			lease    <duration>
+//			secret   <text>
+//		}
 //		discovery {
 //			name <reverse DNS name>
 //			url  <URL of the endpoint>
@@ -110,7 +117,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := route.EndpointOptions{
 		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent, ExposeAgents: &m.ExposeAgents,
-		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Search: &m.Search, Pins: &m.Pins,
+		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Idempotency: &m.Idempotency, Search: &m.Search, Pins: &m.Pins,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err

@@ -103,6 +103,10 @@ type Handler struct {
 	// How long a task and its result are kept after its creation. Default: 1h.
 	TaskTTL caddy.Duration `json:"task_ttl,omitempty"`
 
+	// How calls with an idempotency key from the client are recorded, so that each of them runs once.
+	// Default: recorded, with the defaults of its options.
+	Idempotency *route.Idempotency `json:"idempotency,omitempty"`
+
 	// How often a resource that a client has subscribed to is polled. Default: 10s.
 	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`
 

@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/once"
 )
 
 // toolScopesOff is the value of tool_scopes that lets all callers use all tools.
@@ -40,7 +41,13 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 	if options.Name == "" {
 		options.Name = m.Endpoint.Parts.ServerName()
 	}
-	var err error
+	recorded, err := m.Idempotency.Provision(m.Endpoint)
+	if err != nil {
+		return options, err
+	}
+	if recorded != nil {
+		options.Once = once.New(*recorded)
+	}
 	options.Secrets, err = m.secrets(ctx)
 	return options, err
 }
@@ -77,6 +84,7 @@ func (m *Handler) validateOptions() error {
 		directive.NotNegative("watch_interval", int64(m.WatchInterval)),
 		directive.NotNegative("watch_rate", int64(m.WatchRate)),
 	)
+	err = errors.Join(err, m.Idempotency.Validate())
 	if m.KeepAlive != keepAliveOff {
 		err = errors.Join(err, directive.NotNegative("keep_alive", int64(m.KeepAlive)))
 	}

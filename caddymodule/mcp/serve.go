@@ -70,9 +70,9 @@ func (h *host) site(rest string) mcpadapter.Site {
 	r, endpoint := h.request, h.handler.Endpoint
 	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	site := mcpadapter.Site{
-		Host:   h,
-		Rest:   rest,
-		User:   route.AuthenticatedUser(r),
+		Host: h,
+		Rest: rest,
+		User: route.AuthenticatedUser(r), Request: r,
 		Access: endpoint.Access(r),
 	}
 	site.Address, _ = vars[caddyhttp.ClientIPVarKey].(string)

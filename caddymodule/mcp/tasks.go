@@ -4,8 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"net/textproto"
-	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -47,25 +45,12 @@ func taskOwner(r *http.Request, toolset *tools.Toolset) (owner []string, known b
 		return []string{host, "user", user}, true
 	}
 	owner = []string{host, "credentials"}
-	for _, name := range append(keyHeaders(toolset), "Authorization") {
+	for _, name := range append(toolset.KeyHeaders(), "Authorization") {
 		if value := r.Header.Get(name); value != "" {
 			owner, known = append(owner, name, value), true
 		}
 	}
 	return owner, known
-}
-
-// keyHeaders returns the headers in which the APIs of the tools take keys, sorted.
-func keyHeaders(toolset *tools.Toolset) (names []string) {
-	for _, part := range toolset.Parts() {
-		for _, scheme := range part.SecuritySchemes {
-			if scheme.Type == "apiKey" && scheme.In == "header" {
-				names = append(names, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // detachedCaller returns a caller with the credentials of a request, for calls that go on when the

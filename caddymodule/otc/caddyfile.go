@@ -56,7 +56,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := route.EndpointOptions{
 		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent, ExposeAgents: &o.ExposeAgents,
-		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens,
+		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens, Idempotency: &o.Idempotency,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err
@@ -70,8 +70,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return otcadapter.CheckVersion(text)
 			})
 		},
-		"max_body":    directive.To(b.Size, &o.MaxBody),
-		"idempotency": func() error { return o.unmarshalIdempotency(b) },
+		"max_body": directive.To(b.Size, &o.MaxBody),
 		"requirements": func() error {
 			return b.Value(func(text string) error {
 				if o.NoRequirements = text == "off"; !o.NoRequirements {
@@ -105,28 +104,6 @@ func (o *Handler) unmarshalAuthorizationURL(b *directive.Block) error {
 	}
 	o.AuthorizationURLs[id] = url
 	return nil
-}
-
-// unmarshalIdempotency reads `idempotency off` or the block of idempotency.
-func (o *Handler) unmarshalIdempotency(outer *directive.Block) error {
-	if err := outer.Once(); err != nil {
-		return err
-	}
-	config := new(Idempotency)
-	o.Idempotency = config
-	switch arguments := outer.RemainingArgs(); {
-	case len(arguments) == 1 && arguments[0] == "off":
-		config.Off = true
-	case len(arguments) > 0:
-		return outer.Err("idempotency takes off or a block of options")
-	}
-	b := directive.NewBlock(outer.Dispenser)
-	return b.Read("idempotency", directive.Options{
-		"ttl":      directive.To(b.Duration, &config.TTL),
-		"max_size": directive.To(b.Size, &config.MaxSize),
-		"lease":    directive.To(b.Duration, &config.Lease),
-		"secret":   directive.To(b.Text, &config.Secret),
-	})
 }
 
 // Interface guard

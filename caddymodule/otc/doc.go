@@ -7,6 +7,6 @@
 // authenticated user, and the health of the API. The adapter then handles the request and
 // writes the response.
 //
-// idempotency.go configures how calls with a call_id are recorded in the store of the agents
-// app. caddyfile.go reads the directive.
+// Idempotency of package route configures how calls with a call_id are recorded in the store of the
+// agents app. caddyfile.go reads the directive.
 package otc

@@ -76,7 +76,7 @@ type Handler struct {
 
 	// How calls with a call_id from the client are recorded, so that each of them runs once.
 	// Default: recorded, with the defaults of its options.
-	Idempotency *Idempotency `json:"idempotency,omitempty"`
+	Idempotency *route.Idempotency `json:"idempotency,omitempty"`
 
 	// A path of the API that responds to GET with 2xx or 3xx while the API is healthy. If set,
 	// the server's health is that of the API. The path is requested through the handlers after
@@ -152,7 +152,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if !o.AllowAnonymous {
 		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.UseCredentials(), o.endpoint.Logger)
 	}
-	idempotency, err := o.Idempotency.provision(ctx, o)
+	idempotency, err := o.Idempotency.Provision(o.endpoint)
 	if err != nil {
 		return err
 	}
@@ -199,11 +199,14 @@ func (o *Handler) Validate() error {
 			return err
 		}
 	}
+	if o.Document != nil && o.Document.IdempotencyArgument {
+		return errors.New("idempotency_argument has no effect: it is for mcp endpoints, and clients of otc have the call_id")
+	}
 	if o.Version != "" && len(o.Toolsets) > 0 {
 		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.Toolsets)+1)
 	}
 	return errors.Join(directive.NotNegative("poll", int64(o.Poll)), directive.NotNegative("max_body", o.MaxBody),
-		o.checkHealthUpstream(), o.checkAuthorizationURLs(), o.Idempotency.validate())
+		o.checkHealthUpstream(), o.checkAuthorizationURLs(), o.Idempotency.Validate())
 }
 
 // checkHealthUpstream returns an error if health_upstream is not a valid path.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -81,25 +82,30 @@ const PlaceholderOutcome = "http.tool.outcome"
 
 // Call runs the tool and records its outcome.
 func (c *Caller) Call(ctx context.Context, tool string, arguments []byte) tools.Outcome {
+	return c.read(ctx, tool, arguments, nil)
+}
+
+// read reads the arguments of a call, which is known if they were read before, and runs it.
+func (c *Caller) read(ctx context.Context, tool string, arguments []byte, known *tools.Call) tools.Outcome {
 	if c.isMerged {
 		if called, ok := c.tools.Tool(tool); ok {
-			return c.callPart(ctx, called, arguments)
+			return c.callPart(ctx, called, arguments, known)
 		}
 	}
-	return c.call(ctx, c.tools, tool, arguments)
+	return c.call(ctx, c.tools, tool, arguments, known)
 }
 
 // callPart runs a tool of an endpoint that serves several toolsets. The call has the limits and the
 // credentials of the tool's own toolset. Handlers after the endpoint, metrics and logs see it as a call of that toolset.
-func (c *Caller) callPart(ctx context.Context, called *tools.Tool, arguments []byte) tools.Outcome {
+func (c *Caller) callPart(ctx context.Context, called *tools.Tool, arguments []byte, known *tools.Call) tools.Outcome {
 	part, own := c.partOf(called)
 	if part == c.part {
-		return c.call(ctx, c.tools, called.Name, arguments)
+		return c.call(ctx, c.tools, called.Name, arguments, known)
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
 	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), part: part, calls: c.calls, CallID: c.CallID, Agent: c.Agent, Conceal: c.Conceal}
-	outcome := p.call(ctx, p.own, own.Name, arguments)
+	outcome := p.call(ctx, p.own, own.Name, arguments, known)
 	if outcome.Tool == own {
 		outcome.Tool = called
 	}
@@ -119,7 +125,15 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 // handler does.
 func (c *Caller) Prepare(tool string, arguments []byte) tools.Prepared {
 	p := c.readArguments(c.tools, tool, arguments, nil)
-	p.Resumes = c.part.IsAgents() // the id of the run is made from CallID
+	p.Resumes = c.part.IsAgents() && c.CallID != "" // the id of the run is made from CallID
+	if p.Tool == nil || !c.isMerged && c.part.Toolset.Allow == nil {
+		return p
+	}
+	if part, own := c.partOf(p.Tool); part.Toolset.Allow != nil {
+		if call, _, err := own.Read(p.Arguments); err == nil {
+			p.Refusal, _ = errors.AsType[*tools.Failure](checkRule(part.Toolset, c.client.Request, call, c.logger))
+		}
+	}
 	return p
 }
 
@@ -140,14 +154,14 @@ func (c *Caller) readArguments(set *tools.Toolset, name string, arguments []byte
 // CallPrepared implements tools.PreparingCaller.
 func (c *Caller) CallPrepared(ctx context.Context, p tools.Prepared) tools.Outcome {
 	if c.isMerged {
-		return c.Call(ctx, p.Name, p.Arguments)
+		return c.read(ctx, p.Name, p.Arguments, p.Call())
 	}
 	return c.callPrepared(ctx, c.tools, p)
 }
 
 // call reads the arguments of a tool of a toolset, runs it, and records the outcome.
-func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
-	return c.callPrepared(ctx, set, c.readArguments(set, name, arguments, nil))
+func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte, known *tools.Call) tools.Outcome {
+	return c.callPrepared(ctx, set, c.readArguments(set, name, arguments, known))
 }
 
 // callPrepared runs a tool of a toolset and records the outcome. Inspectors and the log of calls get the arguments as the tool reads them.

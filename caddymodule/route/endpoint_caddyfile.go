@@ -23,6 +23,8 @@ type EndpointOptions struct {
 	AllowAnonymous *bool
 	MaxTokens      *int // nil for a directive that returns no responses to models
 
+	Idempotency **Idempotency // nil if calls are not recorded
+
 	Search *app.SearchMode // nil if the protocol has no search tools
 	Pins   *[]string       // nil if the protocol has no search tools
 }
@@ -97,6 +99,19 @@ func (to EndpointOptions) Options(b *directive.Block) directive.Options {
 	}
 	if to.Agent != nil {
 		options["agent"] = directive.To(b.Text, to.Agent)
+	}
+	if argument := options["idempotency"]; to.Idempotency != nil {
+		options["idempotency"] = func() error {
+			isArgument := false
+			if b.NextArg() {
+				isArgument = b.Val() == "argument"
+				b.Prev()
+			}
+			if isArgument {
+				return argument() // of the toolset
+			}
+			return readIdempotency(b, to.Idempotency)
+		}
 	}
 	if to.ExposeAgents != nil {
 		options["expose_agents"] = func() error { return unmarshalExposedAgents(b, to.ExposeAgents) }

@@ -108,7 +108,7 @@ func (d *dispatch) missingCredentialFailure(t *tools.Tool, err error) *tools.Fai
 		if c := d.logger.Check(zapcore.WarnLevel, "tool call not sent: the authorization server gave no access token for it"); c != nil {
 			c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 		}
-		return &tools.Failure{Kind: failed.Kind, Message: operationOf(t) + " was not sent: " + failed.Message}
+		return &tools.Failure{Kind: failed.Kind, Unsent: true, Message: operationOf(t) + " was not sent: " + failed.Message}
 	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a credential has no usable value"); c != nil {
 		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
@@ -117,7 +117,7 @@ func (d *dispatch) missingCredentialFailure(t *tools.Tool, err error) *tools.Fai
 	if missing, ok := errors.AsType[*credential.MissingError](err); ok {
 		location += " (" + missing.Location + ")"
 	}
-	return &tools.Failure{Kind: tools.Internal, Message: fmt.Sprintf(
+	return &tools.Failure{Kind: tools.Internal, Unsent: true, Message: fmt.Sprintf(
 		"%s %s was not sent: the gateway's credential for %s is missing; the operator must set it (the reason is in the gateway's log)",
 		t.Plan.Method, t.Plan.Path, location)}
 }
@@ -128,7 +128,7 @@ func (d *dispatch) missingFixedFailure(t *tools.Tool, err error) *tools.Failure 
 	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a fixed value of an argument is missing"); c != nil {
 		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}
-	return &tools.Failure{Kind: tools.Internal, Message: fmt.Sprintf(
+	return &tools.Failure{Kind: tools.Internal, Unsent: true, Message: fmt.Sprintf(
 		"%s %s was not sent: a value that the operator sets for this call is missing (the reason is in the gateway's log)", t.Plan.Method, t.Plan.Path)}
 }
 
@@ -166,7 +166,7 @@ func (e *Endpoint) checkGuarded(call *http.Request, t *tools.Tool, toolset strin
 	e.Logger.Error("tool call not sent: it would not pass the oagent handler of its agent; "+
 		"let the routes and matchers around oagent cover the tool's path, and put it before the handlers that respond",
 		zap.String("tool", t.Name), zap.String("toolset", toolset), zap.String("agent", e.AgentLimit.Agent))
-	return &tools.Failure{Kind: tools.Internal, Message: operationOf(t) +
+	return &tools.Failure{Kind: tools.Internal, Unsent: true, Message: operationOf(t) +
 		" was not sent: the site has no check of the agent for it; the operator must change the routes (the reason is in the gateway's log)"}
 }
 

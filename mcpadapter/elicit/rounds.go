@@ -108,6 +108,7 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 			n.failure.Status = http.StatusBadRequest
 		}
 		r.Release()
+		n.failure.FromAPI = true
 		return Reply{}, nil, n.failure
 	case r.Failure != nil:
 	case n.asked != nil:

@@ -6,7 +6,7 @@
 // store. A Key hashes a list of fields for one purpose. Hashes for different purposes are
 // unrelated, and different lists never have the same hash.
 //
-// Two users of the package share one key: package otcadapter/idempotency finds the record of a
+// Two users of the package share one key: package tools/once finds the record of a
 // call by such hashes, and Callers distinguishes callers that the site has not authenticated.
 package keyedhash
 

@@ -45,6 +45,9 @@ func (e *Edit) Apply(object jsontext.Value) jsontext.Value {
 			changed.Add(k.Name, k.Value)
 		}
 	}
+	if root.Value("properties") == nil && len(e.Add) > 0 {
+		changed.Add("properties", e.properties(nil))
+	}
 	if root.Value("required") == nil && len(required) > 0 {
 		changed.Add("required", strictjson.AppendStrings(nil, required))
 	}

@@ -11,13 +11,14 @@ import (
 )
 
 // A Callable is a tool with everything that a call needs to know about it in advance. It is computed
-// once for each tool of a Toolset. For a plain tool all fields but Tool, Plain and Task are zero, and a call goes
+// once for each tool of a Toolset. For a plain tool all fields but Tool, Changes, Plain and Task are zero, and a call goes
 // from finding the tool to the Caller without further checks.
 type Callable struct {
 	Tool    *tools.Tool
 	Hidden  bool                                    // whether only prompts and resources may call it
 	IsCall  bool                                    // whether its calls call other tools (tools.Toolset.Resolve)
 	Brief   bool                                    // whether lists leave it out, so that clients may not know its schema
+	Changes bool                                    // whether a call may change something, so that its idempotency key counts
 	Plain   bool                                    // whether a call needs nothing from the client
 	Needs   elicit.Needs                            // what it may need from the client during a call
 	Headers []protocol.ArgumentHeader               // headers that repeat arguments (2026-07-28)
@@ -33,7 +34,7 @@ func newCallables(o *Options, toolset *tools.Toolset) map[string]*Callable {
 		c := &all[i]
 		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: protocol.ArgumentHeaders(t), Task: library.TaskSupportOf(t)}
 		c.IsCall, c.Brief = t.Builtin.IsCall(), toolset.Brief()
-		c.Plain = !c.Needs.Any()
+		c.Plain, c.Changes = !c.Needs.Any(), t.Builtin == "" && !t.ReadOnly()
 		for v := range c.Output {
 			c.Output[v] = content.OutputOf(o.OutputSchema, t, c.Needs.Native, protocol.Revision(v))
 		}

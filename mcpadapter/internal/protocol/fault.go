@@ -34,6 +34,7 @@ type Fault struct {
 	IsResult  bool // of tools/call: write a tool result with isError in place of the error, so that hosts of MCP Apps ask the user to log in
 	Anonymous bool // omit the id in every revision, because no message was read
 	Allow     bool // set the Allow header
+	FromAPI   bool // the API returned the error
 
 	RetryAfter time.Duration // Retry-After; 0 to omit it
 	Challenge  string        // WWW-Authenticate; "" to omit it

@@ -1,4 +1,4 @@
-// Package idempotency runs a call once for each key, in one process and on all nodes that share a
+// Package once runs a call once for each key, in one process and on all nodes that share a
 // store.
 //
 // Records.Do handles a request for a call (records.go). The first request for a key claims the record
@@ -12,8 +12,9 @@
 // arguments and no credentials in clear: both the name and the content of a call are keyed hashes
 // (package keyedhash).
 //
-// The package knows neither OTC nor HTTP requests. Package otcadapter implements Call.
-package idempotency
+// Request (record.go) has the rules that all protocols share: which calls are the same, what is stored, and the key that the API gets.
+// Packages otcadapter and mcpadapter implement the rest of Call, which depends on the form of their responses.
+package once
 
 import (
 	"cmp"
@@ -60,6 +61,9 @@ type Options struct {
 
 	// Key is the key of the hashes in records. Default: a random key in the same store.
 	Key []byte
+
+	// Wait is how long a repeated call waits for the first one. Default: until it ends.
+	Wait time.Duration
 
 	// Failed is called with errors of the store. Default: errors are ignored.
 	Failed func(error)
@@ -134,4 +138,5 @@ const (
 	Unreadable                    // the call has run; its stored response cannot be converted
 	Unavailable                   // the store does not work, so the call was not run
 	NoShare                       // the owner's share of the store is used up, so the call was not run
+	InFlight                      // an earlier request still runs the call
 )

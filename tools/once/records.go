@@ -1,4 +1,4 @@
-package idempotency
+package once
 
 import (
 	"context"
@@ -118,6 +118,7 @@ type execution struct {
 
 	flight flight       // if this request executes the call
 	waited bool         // this request has waited for another one
+	until  time.Time    // when it stops waiting; zero before, and without a limit
 	found  *record      // because of which the call must not run, nil for none
 	value  []byte       // encoded form of found
 	latest record       // of the transaction in progress: claims have one at a time
@@ -142,8 +143,14 @@ func (e *execution) share(ctx context.Context) result {
 		if f.content != e.own.content {
 			return result{outcome: Conflict}
 		}
+		var late <-chan time.Time
+		if e.limitWait(); !e.until.IsZero() {
+			late = time.After(time.Until(e.until))
+		}
 		select {
 		case <-f.done:
+		case <-late:
+			return result{outcome: InFlight}
 		case <-ctx.Done():
 			return result{}
 		}
@@ -152,6 +159,13 @@ func (e *execution) share(ctx context.Context) result {
 		}
 	}
 	return result{}
+}
+
+// limitWait sets until, when this request begins to wait.
+func (e *execution) limitWait() {
+	if e.until.IsZero() && e.options.Wait > 0 {
+		e.until = time.Now().Add(e.options.Wait)
+	}
 }
 
 // lead executes the call and sets the flight's result.
@@ -222,8 +236,14 @@ func (e *execution) execute(ctx context.Context) result {
 			return e.replay(e.found)
 		case !e.store.terms.IsHeld(&e.found.lease):
 			return result{outcome: Unfinished}
+		case !e.until.IsZero() && !time.Now().Before(e.until):
+			return result{outcome: InFlight}
 		}
-		if _, _, err := lease.Wait(ctx, e.store, e.key, e.value, e.found.lease.Until.Add(time.Millisecond)); err != nil && !errors.Is(err, store.ErrNotFound) {
+		end := e.found.lease.Until.Add(time.Millisecond)
+		if e.limitWait(); !e.until.IsZero() && e.until.Before(end) {
+			end = e.until
+		}
+		if _, _, err := lease.Wait(ctx, e.store, e.key, e.value, end); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return e.runWithoutStore(ctx, err)
 		}
 	}

@@ -1,8 +1,9 @@
-package otc
+package route
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,14 +12,14 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools/once"
 )
 
-// Idempotency configures how calls with a call_id from the client are recorded:
+// Idempotency configures how calls with an idempotency key from the client, which OTC names call_id, are recorded:
 //
 //   - A repeated call gets the stored response of the first call.
-//   - A call with the same call_id and other content is rejected.
+//   - A call with the same key and other content is rejected.
 //   - If the node died during the call, or the response was too large to store, a repeated call
 //     runs again if its method is idempotent. Otherwise the repeated call fails with an error
 //     that says so.
@@ -46,29 +47,29 @@ type Idempotency struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// provision returns the adapter's options. It returns nil if records are off.
-func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Options, error) {
+// Provision returns the adapter's options for an endpoint. It returns nil if records are off.
+func (i *Idempotency) Provision(e *Endpoint) (*once.Options, error) {
 	if i == nil {
 		i = new(Idempotency)
 	}
 	if i.Off {
+		if e.Protocol == "mcp" && slices.ContainsFunc(e.Parts.All, func(p *Part) bool { return p.Toolset.Key.IdempotencyArgument }) {
+			return nil, errors.New("idempotency off: a toolset has idempotency argument, which would have no effect; remove one")
+		}
 		return nil, nil
-	}
-	agents, err := app.Of(ctx)
-	if err != nil {
-		return nil, err
 	}
 	secret := caddy.NewReplacer().ReplaceAll(i.Secret, "")
 	if i.Secret != "" && len(secret) < directive.MinSecret {
 		return nil, fmt.Errorf("idempotency: secret has %d bytes and needs at least %d", len(secret), directive.MinSecret)
 	}
-	options := &idempotency.Options{
-		Open:        agents.OpenStore,
-		Endpoint:    o.identity(),
+	options := &once.Options{
+		Open:        e.App.OpenStore,
+		Endpoint:    strings.Join(append([]string{e.Path}, e.Parts.names(func(t *app.Toolset) string { return t.Name })...), "\n"),
 		TTL:         time.Duration(i.TTL),
 		Lease:       time.Duration(i.Lease),
 		MaxResponse: int(i.MaxSize),
-		Failed:      agents.StoreErrors(o.endpoint.Logger.With(zap.String("path", o.Path)), "recording a call failed"),
+		Wait:        e.Parts.All[0].Toolset.Limits.Timeout + e.polling,
+		Failed:      e.App.StoreErrors(e.Logger.With(zap.String("path", e.Path)), "recording a call failed"),
 	}
 	if secret != "" {
 		options.Key = []byte(secret)
@@ -76,17 +77,30 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 	return options, nil
 }
 
-// identity identifies the endpoint in the store by its path and toolsets.
-func (o *Handler) identity() string {
-	names := append(make([]string, 0, 1+len(o.endpoint.Parts.All)), o.endpoint.Path)
-	for _, part := range o.endpoint.Parts.All {
-		names = append(names, part.Toolset.Name)
+// readIdempotency reads `idempotency off` or the block of idempotency.
+func readIdempotency(outer *directive.Block, to **Idempotency) error {
+	if err := outer.Once(); err != nil {
+		return err
 	}
-	return strings.Join(names, "\n")
+	config := new(Idempotency)
+	*to = config
+	switch arguments := outer.RemainingArgs(); {
+	case len(arguments) == 1 && arguments[0] == "off":
+		config.Off = true
+	case len(arguments) > 0:
+		return outer.Err("idempotency takes off or a block of options")
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	return b.Read("idempotency", directive.Options{
+		"ttl":      directive.To(b.Duration, &config.TTL),
+		"max_size": directive.To(b.Size, &config.MaxSize),
+		"lease":    directive.To(b.Duration, &config.Lease),
+		"secret":   directive.To(b.Text, &config.Secret),
+	})
 }
 
-// validate returns an error for options that are out of range.
-func (i *Idempotency) validate() error {
+// Validate returns an error for options that are out of range.
+func (i *Idempotency) Validate() error {
 	switch {
 	case i == nil:
 		return nil
@@ -96,8 +110,8 @@ func (i *Idempotency) validate() error {
 		return fmt.Errorf("idempotency: ttl %s is not between 0 and %s", time.Duration(i.TTL), store.MaxTTL)
 	case i.Lease != 0 && (time.Duration(i.Lease) < minLease || time.Duration(i.Lease) > maxLease):
 		return fmt.Errorf("idempotency: lease %s is not between %s and %s", time.Duration(i.Lease), minLease, maxLease)
-	case i.MaxSize < 0 || i.MaxSize > idempotency.MaxResponse:
-		return fmt.Errorf("idempotency: max_size %d is not between 0 and %d bytes", i.MaxSize, idempotency.MaxResponse)
+	case i.MaxSize < 0 || i.MaxSize > once.MaxResponse:
+		return fmt.Errorf("idempotency: max_size %d is not between 0 and %d bytes", i.MaxSize, once.MaxResponse)
 	}
 	return nil
 }
