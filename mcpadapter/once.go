@@ -92,7 +92,7 @@ func (k *keyedCall) Run(ctx context.Context, reserved int) once.Response {
 
 // answerOnce makes the call and writes its result. Again reports whether the call may be made again.
 func (c *toolCall) answerOnce(ctx context.Context, k *once.Request, w *response) (again bool, f *protocol.Fault) {
-	c.ctx, c.arguments = ctx, k.Arguments()
+	c.ctx, c.arguments = ctx, k.Arguments(c.arguments)
 	r, f := c.run()
 	if f != nil {
 		return false, f

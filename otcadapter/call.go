@@ -105,7 +105,7 @@ func responseSize(result *tools.Result) int {
 // bytes.
 func (c *call) run(ctx context.Context, reserved int) once.Response {
 	prepared := c.once.Prepared
-	if arguments := c.once.Arguments(); len(arguments) != len(prepared.Arguments) { // the API gets a key
+	if arguments := c.once.Arguments(c.input); len(arguments) != len(c.input) { // the API gets a key
 		prepared = tools.PrepareCall(c.caller, c.toolkit.tools, c.name, arguments)
 	}
 	outcome := tools.CallPrepared(ctx, c.caller, prepared)

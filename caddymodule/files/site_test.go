@@ -248,6 +248,31 @@ func TestUploads_reach_the_API_unchanged(t *testing.T) {
 	})
 }
 
+// TestUploads_of_several_toolsets at one endpoint, whose calls are prepared before the toolset is known: OTC, and MCP with a key.
+func TestUploads_of_several_toolsets(t *testing.T) {
+	s := &uploadSite{sitetest.NewSite(t), new(fileAPI)}
+	s.Write("photos.yaml", photos)
+	s.Write("trips.yaml", sitetest.Trips)
+	s.Start(fmt.Sprintf("agents {\nstore bolt DIR/store.db\nuploads %s/up\ntoolset Trips DIR/photos.yaml\ntoolset Others DIR/trips.yaml\n}", s.URL),
+		"agent_uploads\nroute {\ntest_user\nmcp Trips Others\notc Trips Others\nreverse_proxy "+sitetest.Upstream(t, s.api.ServeHTTP)+"\n}")
+	for name, call := range map[string]func(handle string) string{
+		"MCP": func(handle string) string {
+			text, _ := s.call("", "putRaw", `{"body":`+handle+`}`)
+			return text
+		},
+		"MCP with a key": func(handle string) string {
+			return s.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"putRaw","arguments":{"body":`+handle+`}}}`, map[string]string{"Idempotency-Key": "k1"}).Body
+		},
+		"OTC": func(handle string) string { return fmt.Sprint(s.OTC("putRaw", `{"body":`+handle+`}`)) },
+	} {
+		content := []byte("content for " + name)
+		answer := call(s.uploaded("", forRaw, "", content))
+		if body, _ := s.api.last(); !bytes.Equal(body, content) {
+			t.Errorf("%s: the API got %q; response %s", name, body, answer)
+		}
+	}
+}
+
 // form returns a multipart form with files, by name.
 func form(t *testing.T, parts map[string]string) (contentType string, body io.Reader) {
 	t.Helper()

@@ -116,9 +116,13 @@ func (r *Request) ReadOnly() bool { return r.Tool.ReadOnly() }
 // Owner implements Call.
 func (r *Request) Owner() store.Owner { return r.Share }
 
-// Arguments returns the arguments for the API: those of the caller, with a key for the API if it takes one.
-func (r *Request) Arguments() jsontext.Value {
-	return withKey(r.Tool, r.Prepared.Arguments, r.apiKey)
+// Arguments returns the arguments of the call: those that the caller has given, with a key for the API if it takes one. Prepared has
+// the descriptions of files in their place.
+func (r *Request) Arguments(given jsontext.Value) jsontext.Value {
+	if given.Kind() != '{' && r.apiKey != "" {
+		given = r.Prepared.Arguments
+	}
+	return withKey(r.Tool, given, r.apiKey)
 }
 
 // Conclude returns whether the outcome leaves the call to be made again: the API was not called, or the same call may succeed later.
