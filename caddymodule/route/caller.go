@@ -92,7 +92,7 @@ func (c *Caller) read(ctx context.Context, tool string, arguments []byte, known 
 			return c.callPart(ctx, called, arguments, known)
 		}
 	}
-	return c.call(ctx, c.tools, tool, arguments, known)
+	return c.callPrepared(ctx, c.tools, c.readArguments(c.tools, tool, arguments, known))
 }
 
 // callPart runs a tool of an endpoint that serves several toolsets. The call has the limits and the
@@ -100,12 +100,12 @@ func (c *Caller) read(ctx context.Context, tool string, arguments []byte, known 
 func (c *Caller) callPart(ctx context.Context, called *tools.Tool, arguments []byte, known *tools.Call) tools.Outcome {
 	part, own := c.partOf(called)
 	if part == c.part {
-		return c.call(ctx, c.tools, called.Name, arguments, known)
+		return c.callPrepared(ctx, c.tools, c.readArguments(c.tools, called.Name, arguments, known))
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
 	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), part: part, calls: c.calls, CallID: c.CallID, Agent: c.Agent, Conceal: c.Conceal}
-	outcome := p.call(ctx, p.own, own.Name, arguments, known)
+	outcome := p.callPrepared(ctx, p.own, p.readArguments(p.own, own.Name, arguments, known))
 	if outcome.Tool == own {
 		outcome.Tool = called
 	}
@@ -157,11 +157,6 @@ func (c *Caller) CallPrepared(ctx context.Context, p tools.Prepared) tools.Outco
 		return c.read(ctx, p.Name, p.Arguments, p.Call())
 	}
 	return c.callPrepared(ctx, c.tools, p)
-}
-
-// call reads the arguments of a tool of a toolset, runs it, and records the outcome.
-func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte, known *tools.Call) tools.Outcome {
-	return c.callPrepared(ctx, set, c.readArguments(set, name, arguments, known))
 }
 
 // callPrepared runs a tool of a toolset and records the outcome. Inspectors and the log of calls get the arguments as the tool reads them.
