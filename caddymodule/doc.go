@@ -22,7 +22,7 @@
 //	events      receives the webhooks of APIs
 //	mcpevents   the part of mcp that serves events
 //	calls       the section that keeps tool calls
-//	files       files that callers upload for tool calls: a section, and a directive for their URLs
+//	files       what callers upload for tool calls: a section, and a directive for their URLs
 //	archive     the section that sends the audit to files and webhooks
 //	mcpservers  the option mcp_server, and what answers the calls of such tools
 //	app/credential/exchange, inspectors, embeddings, sigv4: guest modules

@@ -192,7 +192,7 @@ func TestOnce_repeated_call(t *testing.T) {
 		},
 		{rule: "another key", first: order("key", "k3"), second: order("key", "k4"), calls: 2},
 		{rule: "another user", first: order("user", "k5"), second: with(order("user", "k5"), func(k *keyed) { k.user = "ben" }), calls: 2},
-		{rule: "no user", first: order("nobody", "k6"), second: with(order("nobody", "k6"), func(k *keyed) { k.user = "" }), calls: 2},
+		{rule: "no user", first: order("zoe", "k6"), second: with(order("zoe", "k6"), func(k *keyed) { k.user = "" }), calls: 2},
 		{
 			rule: "other arguments", first: order("other", "k7"), second: with(order("", "k7"), func(k *keyed) { k.arguments = `{"name":"other","count":2}` }),
 			calls: 1, failed: true, reason: "idempotency_conflict", text: "another call",
@@ -352,8 +352,10 @@ func TestOnce_key_for_the_API(t *testing.T) {
 			s := newOnceSite(t, "", "")
 			const own = "0e0b3f0a-6a3e-4d0c-8a34-0e53c3dd7c11"
 			for _, k := range []keyed{
-				{arguments: `{"name":"down"}`, user: "ann", header: "k1"}, {arguments: `{"name":"down"}`, user: "ann", header: "k1"}, // the first fails
-				{arguments: `{"name":"x"}`, user: "ben", header: "k1"}, {arguments: `{"name":"x"}`, user: "ann", header: "k2"},
+				{arguments: `{"name":"down"}`, user: "ann", header: "k1"},
+				{arguments: `{"name":"down"}`, user: "ann", header: "k1"}, // the first fails
+				{arguments: `{"name":"x"}`, user: "ben", header: "k1"},
+				{arguments: `{"name":"x"}`, user: "ann", header: "k2"},
 				{arguments: `{"name":"x","Idempotency_Key":"` + own + `"}`, user: "ann", header: "k3"},
 			} {
 				k.tool = "pay"

@@ -41,7 +41,7 @@ func (s *Store) Serve(w http.ResponseWriter, r *http.Request, secret string) (ha
 		return "", nil, err
 	} else if err != nil {
 		respond.WriteProblem(w, status, "No file", message)
-		return "", nil, nil
+		return "", nil, nil //nolint:nilerr // the client gets the refusal
 	}
 	return path.Base(key), f, nil
 }
@@ -56,7 +56,7 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, key string) (*File
 		return nil, errGone
 	case reads && to.State == issued:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, err = w.Write(form)
+		_, _ = w.Write(form)
 		return nil, nil
 	case reads:
 		content, err := s.Content(r.Context(), to.Owner, path.Base(key), to.File, "")

@@ -157,8 +157,14 @@ func TestLimits_check(t *testing.T) {
 		accept, mediaType string
 		ok                bool
 	}{
-		{"", "text/html", true}, {"*/*", "text/html", true}, {"application/octet-stream", "text/html", true}, {"image/*", "image/png", true},
-		{"image/png", "image/png", true}, {"image/png", "image/pngx", false}, {"image/*", "text/html", false}, {"image/png", "", true},
+		{"", "text/html", true},
+		{"*/*", "text/html", true},
+		{"application/octet-stream", "text/html", true},
+		{"image/*", "image/png", true},
+		{"image/png", "image/png", true},
+		{"image/png", "image/pngx", false},
+		{"image/*", "text/html", false},
+		{"image/png", "", true},
 	} {
 		l := Limits{Accept: []string{c.accept}}
 		if c.accept == "" {

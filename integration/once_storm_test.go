@@ -164,6 +164,7 @@ func TestOnce_storm_on_two_nodes(t *testing.T) {
 func TestOnce_storm_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
 	onEachProtocol(t, func(t *testing.T, protocol string) {
+		t.Parallel()
 		for name, start := range storetest.Shared() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -142,15 +142,24 @@ var keptHour = []struct {
 	{90, 85, `{"trip_id":"ic-801","passenger":"Ada","seats":2}`, keptcall.Call{Tool: "create_booking", Agent: "desk", Outcome: "ok", Status: 201, Size: 120}},
 	{30, 40, `{"booking_id":"bk-1001"}`, keptcall.Call{Tool: "cancel_booking", Agent: "clerk", Outcome: "ok", Status: 204}},
 	{14, 42, `{"booking_id":"bk-1001"}`, keptcall.Call{Tool: "cancel_booking", Agent: "clerk", Outcome: "ok", Status: 204, Would: logonly.Would{
-		Effect: logonly.Refuse, Rule: "capabilities.cancel-booking.input_restriction.assertion", Why: "the assertion does not hold"}}},
-	{10, 2, `{"trip_id":"ir-1512","passenger":"Ben","seats":6}`, keptcall.Call{Tool: "create_booking", Agent: "desk", Outcome: "restricted", Status: 403,
-		Rule: "capabilities.create-booking.input_restriction.assertion", Reason: "the call of create-booking was not made: recent.create-booking.inputs.seats <= 4 does not hold"}},
-	{6, 3, `{"trip_id":"ic-801","passenger":"Carla","seats":1}`, keptcall.Call{Tool: "create_booking", Agent: "desk", Outcome: "pending", Status: 403,
-		Rule: "capabilities.create-booking.input_restriction.require_review", Reason: "the call of create-booking was not made: it needs a review, which has been requested"}},
-	{12, 21, `{"trip_id":"ice-71","passenger":"Dan","seats":2}`, keptcall.Call{Tool: "create_booking", Agent: "desk", Outcome: "refused", Status: 409,
-		Reason: "POST /bookings answered 409 Conflict: trip ice-71 has no seat left; choose another trip"}},
-	{8, 16, `{"trip_id":"ic-108"}`, keptcall.Call{Tool: "get_trip", Outcome: "refused", Status: 404,
-		Reason: "GET /trips/{trip_id} answered 404 Not Found: no trip has this id; list the trips to see which there are"}},
+		Effect: logonly.Refuse, Rule: "capabilities.cancel-booking.input_restriction.assertion", Why: "the assertion does not hold",
+	}}},
+	{10, 2, `{"trip_id":"ir-1512","passenger":"Ben","seats":6}`, keptcall.Call{
+		Tool: "create_booking", Agent: "desk", Outcome: "restricted", Status: 403,
+		Rule: "capabilities.create-booking.input_restriction.assertion", Reason: "the call of create-booking was not made: recent.create-booking.inputs.seats <= 4 does not hold",
+	}},
+	{6, 3, `{"trip_id":"ic-801","passenger":"Carla","seats":1}`, keptcall.Call{
+		Tool: "create_booking", Agent: "desk", Outcome: "pending", Status: 403,
+		Rule: "capabilities.create-booking.input_restriction.require_review", Reason: "the call of create-booking was not made: it needs a review, which has been requested",
+	}},
+	{12, 21, `{"trip_id":"ice-71","passenger":"Dan","seats":2}`, keptcall.Call{
+		Tool: "create_booking", Agent: "desk", Outcome: "refused", Status: 409,
+		Reason: "POST /bookings answered 409 Conflict: trip ice-71 has no seat left; choose another trip",
+	}},
+	{8, 16, `{"trip_id":"ic-108"}`, keptcall.Call{
+		Tool: "get_trip", Outcome: "refused", Status: 404,
+		Reason: "GET /trips/{trip_id} answered 404 Not Found: no trip has this id; list the trips to see which there are",
+	}},
 	{9, 0.2, `{"trip":"ic-801"}`, keptcall.Call{Tool: "get_trip", Outcome: "invalid", Reason: "invalid arguments for get_trip: /trip: no such argument; did you mean trip_id?"}},
 }
 

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
 	eventsmodule "github.com/fairwayhq/fairway/caddymodule/events"
 	"github.com/fairwayhq/fairway/caddymodule/site"

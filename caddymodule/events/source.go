@@ -29,7 +29,7 @@ type Source struct {
 	toolset  *app.Toolset
 	site     site.Site
 	log      *events.Log
-	audience *audience // nil for nobody
+	audience *audience // nil if no user gets them
 	shapes   map[string]*Event
 	typeAt   []string
 	types    atomic.Pointer[types]

@@ -31,7 +31,8 @@ type ownOptions Handler
 
 // allParts returns the structs that have options of the handler.
 func allParts(m *Handler) []any {
-	all := []any{(*ownOptions)(m)}
+	all := make([]any, 1, 1+len(m.parts))
+	all[0] = (*ownOptions)(m)
 	for _, p := range m.parts {
 		all = append(all, p)
 	}

@@ -169,7 +169,7 @@ func (e *endpoint) fault(err error) *mcpadapter.Fault {
 	refused, ok := errors.AsType[*serve.Error](err)
 	if !ok {
 		e.options.Failed(err)
-		refused = serve.Unavailable
+		refused = serve.ErrUnavailable
 	}
 	f := &mcpadapter.Fault{Status: http.StatusOK, Code: refused.Code, Message: refused.Message}
 	if refused.Data != nil {

@@ -51,13 +51,13 @@ func (s *Server) post(ctx context.Context, to target, subscription, id string, m
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	for i, secret := range to.Secrets {
 		if i == 0 || time.Since(to.Replaced) < secretOverlap {
-			request.Header.Add("webhook-signature", "v1,"+webhook.Sign(keyOf(secret), id, stamp, body))
+			request.Header.Add("Webhook-Signature", "v1,"+webhook.Sign(keyOf(secret), id, stamp, body))
 		}
 	}
-	request.Header.Set("webhook-signature", strings.Join(request.Header.Values("webhook-signature"), " "))
-	request.Header.Set("webhook-id", id)
-	request.Header.Set("webhook-timestamp", stamp)
-	request.Header.Set("X-MCP-Subscription-Id", subscription)
+	request.Header.Set("Webhook-Signature", strings.Join(request.Header.Values("Webhook-Signature"), " "))
+	request.Header.Set("Webhook-Id", id)
+	request.Header.Set("Webhook-Timestamp", stamp)
+	request.Header.Set("X-Mcp-Subscription-Id", subscription)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := s.Transport.RoundTrip(request) // follows no redirects
 	switch {

@@ -198,7 +198,7 @@ func (s *Server) Stream(ctx context.Context, user *identity.User, raw []byte) (r
 				params = o
 				s.Delivered("push", 1, true)
 			case "error":
-				params = map[string]any{"error": Unavailable}
+				params = map[string]any{"error": ErrUnavailable}
 			case "terminated":
 				params = map[string]any{"error": s.noType(r.Name)}
 			}
@@ -214,8 +214,8 @@ func (s *Server) Stream(ctx context.Context, user *identity.User, raw []byte) (r
 	}, err
 }
 
-// Unavailable is what clients get of errors of the store.
-var Unavailable = &Error{Code: -32603, Message: "the events are not available at the moment; try again later"}
+// ErrUnavailable is what clients get of errors of the store.
+var ErrUnavailable = &Error{Code: -32603, Message: "the events are not available at the moment; try again later"}
 
 func pause(ctx context.Context, d time.Duration) {
 	select {

@@ -23,21 +23,33 @@ func Preset(name string) (s Scheme, ok bool) {
 
 func presets() map[string]Scheme {
 	return map[string]Scheme{
-		"standard": {Header: "Webhook-Signature", Separator: " ", Prefix: "v1,", Coding: codingBase64, Signed: "{id}.{timestamp}.{body}",
-			Timestamp: "Webhook-Timestamp", ID: "Webhook-Id", SecretCoding: codingWhsec},
+		"standard": {
+			Header: "Webhook-Signature", Separator: " ", Prefix: "v1,", Coding: codingBase64, Signed: "{id}.{timestamp}.{body}",
+			Timestamp: "Webhook-Timestamp", ID: "Webhook-Id", SecretCoding: codingWhsec,
+		},
 		"stripe": {Header: "Stripe-Signature", Separator: ",", Prefix: "v1=", Signed: "{timestamp}.{body}", Timestamp: "t=", ID: "/id"},
-		"github": {Header: "X-Hub-Signature-256", Prefix: "sha256=", ID: "X-Github-Delivery", Type: []string{"X-Github-Event", "/action"},
-			handshake: handshake{"X-Github-Event", "ping", answerEmpty}},
+		"github": {
+			Header: "X-Hub-Signature-256", Prefix: "sha256=", ID: "X-Github-Delivery", Type: []string{"X-Github-Event", "/action"},
+			handshake: handshake{"X-Github-Event", "ping", answerEmpty},
+		},
 		"shopify": {Header: "X-Shopify-Hmac-Sha256", Coding: codingBase64, ID: "X-Shopify-Webhook-Id", Type: []string{"X-Shopify-Topic"}},
-		"slack": {Header: "X-Slack-Signature", Prefix: "v0=", Signed: "v0:{timestamp}:{body}", Timestamp: "X-Slack-Request-Timestamp", ID: "/event_id",
-			Type: []string{"/event/type"}, handshake: handshake{"/type", "url_verification", answerChallenge}},
-		"zoom": {Header: "X-Zm-Signature", Prefix: "v0=", Signed: "v0:{timestamp}:{body}", Timestamp: "X-Zm-Request-Timestamp", Type: []string{"/event"},
-			handshake: handshake{"/event", "endpoint.url_validation", answerToken}},
+		"slack": {
+			Header: "X-Slack-Signature", Prefix: "v0=", Signed: "v0:{timestamp}:{body}", Timestamp: "X-Slack-Request-Timestamp", ID: "/event_id",
+			Type: []string{"/event/type"}, handshake: handshake{"/type", "url_verification", answerChallenge},
+		},
+		"zoom": {
+			Header: "X-Zm-Signature", Prefix: "v0=", Signed: "v0:{timestamp}:{body}", Timestamp: "X-Zm-Request-Timestamp", Type: []string{"/event"},
+			handshake: handshake{"/event", "endpoint.url_validation", answerToken},
+		},
 		"square": {Header: "X-Square-Hmacsha256-Signature", Coding: codingBase64, Signed: "{url}{body}", ID: "/event_id"},
-		"hubspot": {Header: "X-Hubspot-Signature-V3", Coding: codingBase64, Signed: "{method}{url}{body}{timestamp}", Timestamp: "X-Hubspot-Request-Timestamp",
-			Unit: unitMilliseconds, ID: "/eventId", Type: []string{"/subscriptionType"}},
-		"discord": {Algorithm: Ed25519, Header: "X-Signature-Ed25519", Signed: "{timestamp}{body}", Timestamp: "X-Signature-Timestamp",
-			Type: []string{"/event/type"}, handshake: handshake{"/type", "0", answerNoContent}},
+		"hubspot": {
+			Header: "X-Hubspot-Signature-V3", Coding: codingBase64, Signed: "{method}{url}{body}{timestamp}", Timestamp: "X-Hubspot-Request-Timestamp",
+			Unit: unitMilliseconds, ID: "/eventId", Type: []string{"/subscriptionType"},
+		},
+		"discord": {
+			Algorithm: Ed25519, Header: "X-Signature-Ed25519", Signed: "{timestamp}{body}", Timestamp: "X-Signature-Timestamp",
+			Type: []string{"/event/type"}, handshake: handshake{"/type", "0", answerNoContent},
+		},
 		"twilio": {Algorithm: algorithmSHA1, Header: "X-Twilio-Signature", Coding: codingBase64, ID: "I-Twilio-Idempotency-Token", twilio: true},
 	}
 }

@@ -105,7 +105,9 @@ func (s *Scheme) check() error {
 		name, value string
 		known       []string
 	}{
-		{"algorithm", s.Algorithm, []string{algorithmSHA256, algorithmSHA1, Ed25519}}, {"coding", s.Coding, []string{codingHex, codingBase64}}, {"unit", s.Unit, []string{unitSeconds, unitMilliseconds}},
+		{"algorithm", s.Algorithm, []string{algorithmSHA256, algorithmSHA1, Ed25519}},
+		{"coding", s.Coding, []string{codingHex, codingBase64}},
+		{"unit", s.Unit, []string{unitSeconds, unitMilliseconds}},
 		{"secret_coding", s.SecretCoding, []string{codingText, codingHex, codingBase64, codingWhsec}},
 	} {
 		if !slices.Contains(field.known, field.value) {

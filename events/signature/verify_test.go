@@ -26,45 +26,81 @@ type sent struct {
 }
 
 var requests = []sent{
-	{name: "standard", preset: "standard", secret: "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", body: `{"type":"user.created"}`, want: "msg_1 user.created",
-		header: "webhook-id: msg_1\nwebhook-timestamp: 1800000000\nwebhook-signature: v1,AAAA v2,i45K v1,i45KeRM28FVJg7Uz+SB4HcHxllSP0i+wOkjYj5GMvwo="},
-	{name: "standard, documented", preset: "standard", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", at: 1614265330, body: `{"test": 2432232314}`, want: "msg_p5jXN8AQM9LWM0D4loKWxJek ",
-		header: "webhook-id: msg_p5jXN8AQM9LWM0D4loKWxJek\nwebhook-timestamp: 1614265330\nwebhook-signature: v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
-	{name: "stripe", preset: "stripe", body: `{"id":"evt_1","type":"invoice.paid"}`, want: "evt_1 invoice.paid",
-		header: "Stripe-Signature: t=1800000000,v0=00,v1=00,v1=ed90be530abbccbc414e50e3bbc4e052e853acfd56887a92810885fceb968d63"},
-	{name: "github", preset: "github", body: `{"action":"opened"}`, want: "d-1 issues.opened",
-		header: "X-GitHub-Event: issues\nX-GitHub-Delivery: d-1\nX-Hub-Signature-256: sha256=f8591746c2912c5254a183d24c4de7b4819d3d85a08c8335e51ee448953c4d7d"},
-	{name: "github ping", preset: "github", body: `{"action":"opened"}`, want: "handshake 200 ",
-		header: "X-GitHub-Event: ping\nX-Hub-Signature-256: sha256=f8591746c2912c5254a183d24c4de7b4819d3d85a08c8335e51ee448953c4d7d"},
-	{name: "shopify", preset: "shopify", body: `{"id":820982911946154508}`, want: "w-1 orders/create",
-		header: "X-Shopify-Topic: orders/create\nX-Shopify-Webhook-Id: w-1\nX-Shopify-Hmac-SHA256: kyauR7z5PN9Fi5kJNx+tmte5DekaBCSeY7jm9KFrRrA="},
-	{name: "slack", preset: "slack", body: `{"type":"event_callback","event_id":"Ev1","event":{"type":"app_mention"}}`, want: "Ev1 app_mention",
-		header: "X-Slack-Request-Timestamp: 1800000000\nX-Slack-Signature: v0=19046acbe4e20eb2097f7c3c44ed92b914185661ed78383c166dd01bda5006f9"},
-	{name: "slack, documented", preset: "slack", secret: "8f742231b10e8888abcd99yyyzzz85a5", at: 1531420618, contentType: "application/x-www-form-urlencoded",
+	{
+		name: "standard", preset: "standard", secret: "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", body: `{"type":"user.created"}`, want: "msg_1 user.created",
+		header: "webhook-id: msg_1\nwebhook-timestamp: 1800000000\nwebhook-signature: v1,AAAA v2,i45K v1,i45KeRM28FVJg7Uz+SB4HcHxllSP0i+wOkjYj5GMvwo=",
+	},
+	{
+		name: "standard, documented", preset: "standard", secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", at: 1614265330, body: `{"test": 2432232314}`, want: "msg_p5jXN8AQM9LWM0D4loKWxJek ",
+		header: "webhook-id: msg_p5jXN8AQM9LWM0D4loKWxJek\nwebhook-timestamp: 1614265330\nwebhook-signature: v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+	},
+	{
+		name: "stripe", preset: "stripe", body: `{"id":"evt_1","type":"invoice.paid"}`, want: "evt_1 invoice.paid",
+		header: "Stripe-Signature: t=1800000000,v0=00,v1=00,v1=ed90be530abbccbc414e50e3bbc4e052e853acfd56887a92810885fceb968d63",
+	},
+	{
+		name: "github", preset: "github", body: `{"action":"opened"}`, want: "d-1 issues.opened",
+		header: "X-GitHub-Event: issues\nX-GitHub-Delivery: d-1\nX-Hub-Signature-256: sha256=f8591746c2912c5254a183d24c4de7b4819d3d85a08c8335e51ee448953c4d7d",
+	},
+	{
+		name: "github ping", preset: "github", body: `{"action":"opened"}`, want: "handshake 200 ",
+		header: "X-GitHub-Event: ping\nX-Hub-Signature-256: sha256=f8591746c2912c5254a183d24c4de7b4819d3d85a08c8335e51ee448953c4d7d",
+	},
+	{
+		name: "shopify", preset: "shopify", body: `{"id":820982911946154508}`, want: "w-1 orders/create",
+		header: "X-Shopify-Topic: orders/create\nX-Shopify-Webhook-Id: w-1\nX-Shopify-Hmac-SHA256: kyauR7z5PN9Fi5kJNx+tmte5DekaBCSeY7jm9KFrRrA=",
+	},
+	{
+		name: "slack", preset: "slack", body: `{"type":"event_callback","event_id":"Ev1","event":{"type":"app_mention"}}`, want: "Ev1 app_mention",
+		header: "X-Slack-Request-Timestamp: 1800000000\nX-Slack-Signature: v0=19046acbe4e20eb2097f7c3c44ed92b914185661ed78383c166dd01bda5006f9",
+	},
+	{
+		name: "slack, documented", preset: "slack", secret: "8f742231b10e8888abcd99yyyzzz85a5", at: 1531420618, contentType: "application/x-www-form-urlencoded",
 		want: "id ", header: "X-Slack-Request-Timestamp: 1531420618\nX-Slack-Signature: v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503",
-		body: "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"},
-	{name: "slack challenge", preset: "slack", body: `{"type":"url_verification","challenge":"3eZbrw1a"}`, want: `handshake 200 {"challenge":"3eZbrw1a"}`,
-		header: "X-Slack-Request-Timestamp: 1800000000\nX-Slack-Signature: v0=4b3f5c6a674da8ce7de0f8728ae4cb14ec1bfced305315b85398446166d0241e"},
-	{name: "zoom", preset: "zoom", body: `{"event":"meeting.started","payload":{}}`, want: "id meeting.started",
-		header: "x-zm-request-timestamp: 1800000000\nx-zm-signature: v0=cad2278e9d6969c07c452fce11b690312817da1dca3e20f04d7b7072f688129c"},
-	{name: "zoom validation", preset: "zoom", body: `{"event":"endpoint.url_validation","payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"}}`,
+		body: "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c",
+	},
+	{
+		name: "slack challenge", preset: "slack", body: `{"type":"url_verification","challenge":"3eZbrw1a"}`, want: `handshake 200 {"challenge":"3eZbrw1a"}`,
+		header: "X-Slack-Request-Timestamp: 1800000000\nX-Slack-Signature: v0=4b3f5c6a674da8ce7de0f8728ae4cb14ec1bfced305315b85398446166d0241e",
+	},
+	{
+		name: "zoom", preset: "zoom", body: `{"event":"meeting.started","payload":{}}`, want: "id meeting.started",
+		header: "x-zm-request-timestamp: 1800000000\nx-zm-signature: v0=cad2278e9d6969c07c452fce11b690312817da1dca3e20f04d7b7072f688129c",
+	},
+	{
+		name: "zoom validation", preset: "zoom", body: `{"event":"endpoint.url_validation","payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"}}`,
 		want:   `handshake 200 {"encryptedToken":"c1e2d9c8d9a624043bc69abb8320c1bdb5509a8da365cfb8f2cb7f938e630026","plainToken":"qgg8vlvZRS6UYooatFL8Aw"}`,
-		header: "x-zm-request-timestamp: 1800000000\nx-zm-signature: v0=602a82c9edabaff49590d46b5a30f9bc687d246b23ace291f1731b3041159eee"},
-	{name: "square", preset: "square", body: `{"event_id":"6a8f","type":"payment.updated"}`, want: "6a8f payment.updated",
-		header: "x-square-hmacsha256-signature: KuLCB5WpHLEM8+FECRf0mMjiqv6bMWLjGN9fTl07G6A="},
-	{name: "hubspot", preset: "hubspot", body: `[{"eventId":1,"subscriptionType":"contact.creation"},{"eventId":2,"subscriptionType":"contact.deletion"}]`,
+		header: "x-zm-request-timestamp: 1800000000\nx-zm-signature: v0=602a82c9edabaff49590d46b5a30f9bc687d246b23ace291f1731b3041159eee",
+	},
+	{
+		name: "square", preset: "square", body: `{"event_id":"6a8f","type":"payment.updated"}`, want: "6a8f payment.updated",
+		header: "x-square-hmacsha256-signature: KuLCB5WpHLEM8+FECRf0mMjiqv6bMWLjGN9fTl07G6A=",
+	},
+	{
+		name: "hubspot", preset: "hubspot", body: `[{"eventId":1,"subscriptionType":"contact.creation"},{"eventId":2,"subscriptionType":"contact.deletion"}]`,
 		want:   "1 contact.creation, 2 contact.deletion",
-		header: "X-HubSpot-Request-Timestamp: 1800000000000\nX-HubSpot-Signature-v3: 2Xu6aMeSNDPqYXRqkKokJEtvDcJNohf5K5ywzgEyFGg="},
-	{name: "discord", preset: "discord", secret: discordKey, body: `{"type":1,"event":{"type":"APPLICATION_AUTHORIZED"}}`, want: "id APPLICATION_AUTHORIZED",
-		header: "X-Signature-Timestamp: 1800000000\nX-Signature-Ed25519: 7b7093e2427d5194840b832a21625c6e038afe250df5bd29d94d1bfb77098a701a51f4a8914684e056b1143ce2a89183c60babf81204dd84f397c86b0a08660b"},
-	{name: "discord ping", preset: "discord", secret: discordKey, body: `{"type":0}`, want: "handshake 204 ",
-		header: "X-Signature-Timestamp: 1800000000\nX-Signature-Ed25519: 5137d1d90eaf4d17be022464b309edf2d450a66c1fda01e5ccb4c4fe2346ca9a22f0482c40ef9182a107190304f908b09355f4e46b0875750b416541ac7f7303"},
-	{name: "twilio form", preset: "twilio", contentType: "application/x-www-form-urlencoded", body: "CallSid=CA1&From=%2B15551234&Body=a+b", want: "t-1 ",
-		header: "I-Twilio-Idempotency-Token: t-1\nX-Twilio-Signature: 26hx5Zn4atu+9jvnFSWQblfge24="},
-	{name: "twilio form, with the port", preset: "twilio", contentType: "application/x-www-form-urlencoded", body: "CallSid=CA1&From=%2B15551234&Body=a+b", want: "id ",
-		header: "X-Twilio-Signature: 1DCjFqQpo1Wz3OEA4ntkUdvgrz4="},
-	{name: "twilio JSON", preset: "twilio", query: "bodySHA256=015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862", body: `{"a":1}`, want: "id ",
-		header: "X-Twilio-Signature: d6ZbzKP6hkpqoOGKAFJgQcFH/PY="},
+		header: "X-HubSpot-Request-Timestamp: 1800000000000\nX-HubSpot-Signature-v3: 2Xu6aMeSNDPqYXRqkKokJEtvDcJNohf5K5ywzgEyFGg=",
+	},
+	{
+		name: "discord", preset: "discord", secret: discordKey, body: `{"type":1,"event":{"type":"APPLICATION_AUTHORIZED"}}`, want: "id APPLICATION_AUTHORIZED",
+		header: "X-Signature-Timestamp: 1800000000\nX-Signature-Ed25519: 7b7093e2427d5194840b832a21625c6e038afe250df5bd29d94d1bfb77098a701a51f4a8914684e056b1143ce2a89183c60babf81204dd84f397c86b0a08660b",
+	},
+	{
+		name: "discord ping", preset: "discord", secret: discordKey, body: `{"type":0}`, want: "handshake 204 ",
+		header: "X-Signature-Timestamp: 1800000000\nX-Signature-Ed25519: 5137d1d90eaf4d17be022464b309edf2d450a66c1fda01e5ccb4c4fe2346ca9a22f0482c40ef9182a107190304f908b09355f4e46b0875750b416541ac7f7303",
+	},
+	{
+		name: "twilio form", preset: "twilio", contentType: "application/x-www-form-urlencoded", body: "CallSid=CA1&From=%2B15551234&Body=a+b", want: "t-1 ",
+		header: "I-Twilio-Idempotency-Token: t-1\nX-Twilio-Signature: 26hx5Zn4atu+9jvnFSWQblfge24=",
+	},
+	{
+		name: "twilio form, with the port", preset: "twilio", contentType: "application/x-www-form-urlencoded", body: "CallSid=CA1&From=%2B15551234&Body=a+b", want: "id ",
+		header: "X-Twilio-Signature: 1DCjFqQpo1Wz3OEA4ntkUdvgrz4=",
+	},
+	{
+		name: "twilio JSON", preset: "twilio", query: "bodySHA256=015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862", body: `{"a":1}`, want: "id ",
+		header: "X-Twilio-Signature: d6ZbzKP6hkpqoOGKAFJgQcFH/PY=",
+	},
 }
 
 const discordKey = "5347a8c594bc9e4f90fbd23912206796771746f1ee59706446a6aefd48a58856"
@@ -154,7 +190,7 @@ func TestVerify_presets(t *testing.T) {
 					for _, old := range "ABCDEFabcdef" {
 						r.Header.Set(v.scheme.Header, strings.ReplaceAll(r.Header.Get(v.scheme.Header), string(old), "0"))
 					}
-					r.Header.Set(v.scheme.Header, strings.Replace(r.Header.Get(v.scheme.Header), "v1=", "v0=", -1))
+					r.Header.Set(v.scheme.Header, strings.ReplaceAll(r.Header.Get(v.scheme.Header), "v1=", "v0="))
 				}, ErrSignature},
 				"long header": {func(r *Request) {
 					r.Header.Set(v.scheme.Header, r.Header.Get(v.scheme.Header)+strings.Repeat(" ", maxHeader))
@@ -185,8 +221,10 @@ func TestVerify_presets(t *testing.T) {
 }
 
 func TestVerify_own_schemes(t *testing.T) {
-	scheme := Scheme{Header: "X-Sign", Coding: codingBase64, Signed: "{id}:{method}:{timestamp}:{body}", Timestamp: "X-Time", ID: "X-Id", Type: []string{"X-Kind", "/kind"},
-		SecretCoding: codingHex, Tolerance: 60}
+	scheme := Scheme{
+		Header: "X-Sign", Coding: codingBase64, Signed: "{id}:{method}:{timestamp}:{body}", Timestamp: "X-Time", ID: "X-Id", Type: []string{"X-Kind", "/kind"},
+		SecretCoding: codingHex, Tolerance: 60,
+	}
 	v, err := New(scheme, "", hex.EncodeToString([]byte(secret)))
 	if err != nil {
 		t.Fatal(err)

@@ -23,21 +23,31 @@ func (o Outcome) Explain(key string) Explanation {
 		return Explanation{Kind: tools.KeyConflict, Advice: "Use a new " + key + " for a new call.", Message: "the " + key +
 			" belongs to another call: with another tool, input or context, or with other cookies of an unauthenticated caller"}
 	case InFlight:
-		return Explanation{Kind: tools.KeyInFlight, RetryAfter: RetryAfter, Message: "a call with the same " + key + " is still in progress",
-			Advice: "Repeat the call later with the same " + key + " to get its result."}
+		return Explanation{
+			Kind: tools.KeyInFlight, RetryAfter: RetryAfter, Message: "a call with the same " + key + " is still in progress",
+			Advice: "Repeat the call later with the same " + key + " to get its result.",
+		}
 	case Unavailable:
-		return Explanation{Kind: tools.KeyUnavailable, RetryAfter: RetryAfter, Advice: "Try again later with the same " + key + ".",
-			Message: "the call was not run, because calls with a " + key + " cannot be recorded at the moment"}
+		return Explanation{
+			Kind: tools.KeyUnavailable, RetryAfter: RetryAfter, Advice: "Try again later with the same " + key + ".",
+			Message: "the call was not run, because calls with a " + key + " cannot be recorded at the moment",
+		}
 	case NoShare:
-		return Explanation{Kind: tools.KeyUnavailable, RetryAfter: time.Minute, Advice: "Try again later with the same " + key + ".",
-			Message: "the call was not run: " + store.ShareUsed}
+		return Explanation{
+			Kind: tools.KeyUnavailable, RetryAfter: time.Minute, Advice: "Try again later with the same " + key + ".",
+			Message: "the call was not run: " + store.ShareUsed,
+		}
 	case Unfinished:
-		return Explanation{Kind: tools.KeyUnknown,
+		return Explanation{
+			Kind:    tools.KeyUnknown,
 			Message: "this call was started but not finished: the gateway that ran it stopped or lost its store, so it is unknown whether the call had an effect",
-			Advice:  "Do not repeat the call before you have checked the current state with another tool. If it had no effect, call again with a new " + key + "."}
+			Advice:  "Do not repeat the call before you have checked the current state with another tool. If it had no effect, call again with a new " + key + ".",
+		}
 	case TooLarge:
-		return Explanation{Kind: tools.KeyUnknown, Message: "this call has already run; its response was too large to be stored",
-			Advice: "The call has been carried out: do not repeat it. Read what you need with another tool, or request less with a new " + key + "."}
+		return Explanation{
+			Kind: tools.KeyUnknown, Message: "this call has already run; its response was too large to be stored",
+			Advice: "The call has been carried out: do not repeat it. Read what you need with another tool, or request less with a new " + key + ".",
+		}
 	case Dropped:
 		return Explanation{Kind: tools.KeyUnknown, Message: "this call has already run; its stored response was dropped to make room for others", Advice: doNotRepeat}
 	case HadCredentials:
