@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// TestRateLimit_for_each_user_and_tool runs the recipe of docs/choose-tools.md (Limits and rules for single tools).
+// TestRateLimit_for_each_user_and_tool limits calls as examples/rate-limit does.
 func TestRateLimit_for_each_user_and_tool(t *testing.T) {
 	s := sitetest.Run(t, "order test_user first\norder rate_limit after otc", `test_user
 	mcp /mcp TRIPS
