@@ -163,40 +163,42 @@ func TestOnce_storm_on_two_nodes(t *testing.T) {
 // way. Those that it had begun are reported to clients of the other node.
 func TestOnce_storm_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	onEachProtocol(t, func(t *testing.T, protocol string) {
-		t.Parallel()
-		for name, start := range storetest.Shared() {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				api := startOrders(t)
-				nodes := startPair(t, api, start(t).Option, "lease 10s") // which a busy machine keeps up too
-				answers := storm(t, protocol, nodes, func() {
-					waitFor(t, waitTimeout, "orders that are under way", func() bool {
-						begun, _ := api.total()
-						return begun >= stormIDs
-					})
-					time.AfterFunc(100*time.Millisecond, func() { // while the others arrive
-						nodes[0].kill()
-						close(api.hold)
-					})
-				})
+	onEachProtocol(t, stormWithNodeKilled)
+}
 
-				checkOnce(t, api, answers)
-				lost := 0
-				for _, all := range answers {
-					for _, got := range all {
-						if !got.success {
-							lost++
-							break
-						}
+func stormWithNodeKilled(t *testing.T, protocol string) {
+	t.Parallel()
+	for name, start := range storetest.Shared() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := startOrders(t)
+			nodes := startPair(t, api, start(t).Option, "lease 10s") // which a busy machine keeps up too
+			answers := storm(t, protocol, nodes, func() {
+				waitFor(t, waitTimeout, "orders that are under way", func() bool {
+					begun, _ := api.total()
+					return begun >= stormIDs
+				})
+				time.AfterFunc(100*time.Millisecond, func() { // while the others arrive
+					nodes[0].kill()
+					close(api.hold)
+				})
+			})
+
+			checkOnce(t, api, answers)
+			lost := 0
+			for _, all := range answers {
+				for _, got := range all {
+					if !got.success {
+						lost++
+						break
 					}
 				}
-				if lost == 0 || lost == stormIDs {
-					t.Errorf("%d of %d calls were reported as unfinished: the node did not die in the middle", lost, stormIDs)
-				}
-			})
-		}
-	})
+			}
+			if lost == 0 || lost == stormIDs {
+				t.Errorf("%d of %d calls were reported as unfinished: the node did not die in the middle", lost, stormIDs)
+			}
+		})
+	}
 }
 
 // checkOnce wants no order twice, and each client to get a result that says it may have

@@ -10,7 +10,7 @@ import (
 func TestFailures_are_in_the_pages(t *testing.T) {
 	t.Parallel()
 	pages := ""
-	for _, name := range []string{"errors", "otc"} {
+	for _, name := range []string{"errors", "otc", "idempotency"} {
 		text, err := os.ReadFile("../../docs/" + name + ".md")
 		if err != nil {
 			t.Fatal(err)
@@ -19,7 +19,7 @@ func TestFailures_are_in_the_pages(t *testing.T) {
 	}
 	for _, f := range documentedFailures {
 		if !strings.Contains(pages, f.kind) {
-			t.Errorf("docs/errors.md and docs/otc.md do not have %s", f.kind)
+			t.Errorf("docs/errors.md, docs/otc.md and docs/idempotency.md do not have %s", f.kind)
 		}
 	}
 }
