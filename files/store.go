@@ -51,8 +51,9 @@ type Store struct {
 
 // An Owner is who has files.
 type Owner struct {
-	ID    string      `json:"id"`    // without slashes and dots
-	Share store.Owner `json:"share"` // whose share of the store files take
+	ID    string      `json:"id"`             // without slashes and dots
+	Share store.Owner `json:"share"`          // whose share of the store files take
+	User  string      `json:"user,omitempty"` // the authenticated user; "" for none
 }
 
 // A File describes a file. Values that are not known yet are zero.
@@ -73,10 +74,11 @@ type Limits struct {
 type record struct {
 	File
 	Limits
-	Owner Owner  `json:"owner"`
-	State string `json:"state"`
-	Until int64  `json:"until"` // when the URL, or then the file, expires; in Unix seconds
-	Call  string `json:"call,omitempty"`
+	Owner   Owner  `json:"owner"`
+	State   string `json:"state"`
+	Created int64  `json:"created"` // in Unix seconds, as Until
+	Until   int64  `json:"until"`   // when the URL, or then the file, expires
+	Call    string `json:"call,omitempty"`
 }
 
 // The states of a record.
@@ -148,7 +150,7 @@ func (s *Store) Create(ctx context.Context, o Owner, f File, l Limits) (Ticket, 
 	if err != nil {
 		return Ticket{}, err
 	}
-	r := record{File: f, Limits: l, Owner: o, State: issued, Until: time.Now().Add(s.Redeem).Unix()}
+	r := record{File: f, Limits: l, Owner: o, State: issued, Created: time.Now().Unix(), Until: time.Now().Add(s.Redeem).Unix()}
 	total := r.reserved()
 	keys, err := st.Keys(ctx, KeyPrefix+o.ID+"/", "", s.MaxFiles)
 	for _, key := range keys {
@@ -183,7 +185,7 @@ func (s *Store) change(ctx context.Context, key string, change func(*record) err
 	}
 	err = st.Update(ctx, key, func(old store.Record) (store.Change, error) {
 		var r record
-		if old.Value != nil {
+		if len(old.Value) > 0 {
 			if err := stored.Decode("files", key, old.Value, &r); err != nil {
 				return store.Change{}, err
 			}
@@ -250,6 +252,9 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 		err = errDigest
 	default:
 		err = s.change(ctx, key, func(now *record) error {
+			if now.State != redeemed {
+				return errGone // erased
+			}
 			if now.File, now.State = f, state; state == complete {
 				now.Until = time.Now().Add(s.Keep).Unix()
 			}

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/fairwayhq/fairway/internal/stored"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/samples"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/storetest"
@@ -147,6 +150,58 @@ func TestStore_broken_body(t *testing.T) {
 		t.Errorf("keys %q, error %v", keys, err)
 	}
 }
+
+// TestUser_files_are_exported_and_erased erases a file while another one of the user is uploaded, which fails then.
+func TestUser_files_are_exported_and_erased(t *testing.T) {
+	st := samples.Open(t)
+	s := nodeOf(st)
+	for _, user := range []string{"ada", "bob", ""} {
+		ticket, err := s.Create(t.Context(), Owner{ID: "of" + user, User: user}, File{Name: user + ".txt", Type: "text/plain"}, Limits{})
+		if err != nil || s.put(t, ticket.Secret, []byte("content")) != http.StatusCreated {
+			t.Fatal(err)
+		}
+	}
+	export := func(user string) string {
+		t.Helper()
+		all, err := s.Export(t.Context(), st, user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(all)
+		return string(text)
+	}
+	now := time.Now().UTC().Format(time.DateOnly)
+	if text := export("ada"); !testkit.ContainsAll(text, `ada.txt text/plain size 7 ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73`) || !strings.Contains(text, `"created":"`+now) {
+		t.Errorf("exported %s", text)
+	} else if strings.Contains(text, "bob") || strings.Contains(text, Prefix) {
+		t.Errorf("the export has a handle, or the file of another user: %s", text)
+	}
+	if text := export(""); text != "[]" {
+		t.Errorf("files of no user: %s", text)
+	}
+	ticket, err := s.Create(t.Context(), Owner{ID: "ofada", User: "ada"}, File{}, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	erase := readerFunc(func([]byte) (int, error) {
+		if count, err := s.Erase(t.Context(), st, "ada"); count != 2 || err != nil {
+			t.Errorf("%d files were erased, error %v", count, err)
+		}
+		return 0, io.EOF
+	})
+	w := httptest.NewRecorder()
+	_, _, err = s.Serve(w, httptest.NewRequest(http.MethodPut, "/x", io.MultiReader(bytes.NewReader(make([]byte, 2<<20)), erase)), ticket.Secret)
+	if err != nil || w.Code != http.StatusGone {
+		t.Errorf("the upload in progress: %d, error %v", w.Code, err)
+	}
+	if keys, err := st.Keys(t.Context(), KeyPrefix, "", 10); err != nil || len(keys) != 2 || export("ada") != "[]" {
+		t.Errorf("keys %q, error %v", keys, err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 type errorReader struct{}
 

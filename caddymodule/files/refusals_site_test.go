@@ -16,7 +16,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/files"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
@@ -398,5 +401,26 @@ func TestUploads_config_errors(t *testing.T) {
 		if err := s.Load("agents {\n"+c.global+"\n}", c.block); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: error %v, want %q", name, err, c.word)
 		}
+	}
+}
+
+// TestUploads_are_exported_and_erased_with_their_user checks that the data about a user have its uploads.
+func TestUploads_are_exported_and_erased_with_their_user(t *testing.T) {
+	s := newUploads(t, "", "", "")
+	handle := s.uploaded("ada", `{"tool":"putRaw","field":"body","name":"a.bin"}`, "", []byte("content"))
+	records, err := site.SectionOf[*stores.Section](caddy.ActiveContext())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := records.Users.Export(t.Context(), "ada")
+	text := fmt.Sprintf("%+v", all["uploads"])
+	if err != nil || !testkit.ContainsAll(text, "a.bin "+hexSum([]byte("content"))) || strings.Contains(text, "upl_") {
+		t.Errorf("exported %s, error %v", text, err)
+	}
+	if counts, err := records.Users.Erase(t.Context(), "ada"); err != nil || counts["uploads"] != 1 {
+		t.Errorf("erased %v, error %v", counts, err)
+	}
+	if text, isError := s.call("ada", "putRaw", `{"body":`+handle+`}`); !isError || !strings.Contains(text, "does not exist") {
+		t.Errorf("the handle: %s", text)
 	}
 }

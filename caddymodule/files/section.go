@@ -117,6 +117,7 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	if min(s.store.MaxSize, int64(s.store.MaxFiles), int64(s.store.Redeem), int64(s.store.Keep), c.LinkAbove) < 0 || s.store.MaxSize > min(s.store.MaxTotal, largestMaxSize) {
 		return errors.New("uploads: limits must not be negative, and max_size is at most max_total and 256MiB")
 	}
+	records.Users.Add("uploads", &s.store)
 	return nil
 }
 

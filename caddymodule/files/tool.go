@@ -56,7 +56,7 @@ func (s *Section) ownerOf(ctx context.Context, by *route.Uploader) (o files.Owne
 		h.Add(value)
 	}
 	digest := h.Digest()
-	return files.Owner{ID: base64.RawURLEncoding.EncodeToString(digest[:12]), Share: route.OwnerOf(by.Request)}, nil
+	return files.Owner{ID: base64.RawURLEncoding.EncodeToString(digest[:12]), Share: route.OwnerOf(by.Request), User: user}, nil
 }
 
 // limitsOf returns which files an argument takes. ok is false if it takes none.
