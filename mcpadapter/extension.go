@@ -11,7 +11,7 @@ import (
 // An Extension adds methods and capabilities to a Server, which does not know what they do. All revisions have them. It can add
 // resources with library.LibraryOptions.Live.
 type Extension struct {
-	Name       string // member of capabilities.extensions
+	Name       string // member of capabilities.extensions; "" for none
 	Settings   string // its value, a JSON object
 	Capability string // further members of ServerCapabilities, each with a comma before it, as in `,"events":{}`; "" for none
 	Methods    map[string]ExtensionMethod

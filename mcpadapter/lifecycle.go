@@ -78,7 +78,9 @@ func appendCapabilities(dst []byte, q *request, v protocol.Revision) []byte {
 		}
 	}
 	for _, e := range q.server.options.Extensions {
-		extensions.Add(e.Name, []byte(e.Settings))
+		if e.Name != "" {
+			extensions.Add(e.Name, []byte(e.Settings))
+		}
 		dst = append(dst, e.Capability...)
 	}
 	if len(extensions) > 0 {

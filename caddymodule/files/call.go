@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -37,6 +38,9 @@ func (s *Section) Read(by *route.Uploader, i *route.Inspection, known *tools.Cal
 		c := known.Files.(*callFiles)
 		arguments = c.replace(arguments, func(f *callFile, _ bool) jsontext.Value { return jsontext.Value(f.argument) })
 	}
+	if t, ok := set.Tool(name); ok {
+		arguments = s.handles(t, arguments)
+	}
 	p := tools.Prepare(set, name, arguments)
 	if p.Tool == nil {
 		return p
@@ -51,6 +55,32 @@ func (s *Section) Read(by *route.Uploader, i *route.Inspection, known *tools.Cal
 		call.Files, p.Arguments = c, c.describe(p.Arguments, call.Values())
 	}
 	return p
+}
+
+// Names implements route.Uploads.
+func (s *Section) Names(arguments []byte) bool {
+	return bytes.Contains(arguments, []byte(`"`+files.Prefix)) || bytes.Contains(arguments, []byte(`"mcp-file:`))
+}
+
+// handles returns arguments with handles in place of the URIs of uploads, where they can be.
+func (s *Section) handles(t *tools.Tool, arguments jsontext.Value) jsontext.Value {
+	if strictjson.Check(arguments) != nil || arguments.Kind() != '{' {
+		return arguments // tools.Prepare reports it
+	}
+	var all strictjson.ObjectBuilder
+	for members := strictjson.Into(arguments); members.Next(); {
+		name, value := string(members.Key()), members.Value
+		if _, ok := limitsOf(t, name); ok {
+			value = rewrite(value, true, func(value jsontext.Value, _ bool) jsontext.Value {
+				if handle, ok := strings.CutPrefix(strictjson.Text(value), s.uriPrefix()); ok {
+					return encode(map[string]any{"upload": handle})
+				}
+				return nil
+			})
+		}
+		all.Add(name, value)
+	}
+	return all.Close()
 }
 
 // find finds the files that arguments name. It checks that the arguments take them, and that inspectors pass those that are text.
@@ -158,10 +188,14 @@ func (c *callFiles) replace(value jsontext.Value, by func(f *callFile, top bool)
 	})
 }
 
-// rewrite returns a value with others in place of some of its objects. Replace returns nil to keep an object, and then gets those in it.
+// rewrite returns a value with others in place of some of its objects and strings. Replace returns nil to keep one, and then gets those in it.
 // Top is true for the value itself, or the items of an array.
 func rewrite(value jsontext.Value, top bool, replace func(object jsontext.Value, top bool) jsontext.Value) jsontext.Value {
 	switch {
+	case len(value) > 0 && value[0] == '"':
+		if other := replace(value, top); other != nil {
+			return other
+		}
 	case len(value) > 0 && value[0] == '{':
 		if other := replace(value, top); other != nil {
 			return other

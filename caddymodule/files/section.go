@@ -1,6 +1,6 @@
 // Package files lets callers upload files for tool calls, so that files do not pass through a model. It has the option uploads of the
 // app `agents`, and the directive agent_uploads, which takes the files (section.go), create_upload and links to large responses (tool.go),
-// and the files of a call (call.go). Package files of the module root keeps them.
+// files/authorizeUpload of MCP (authorize.go), and the files of a call (call.go). Package files of the module root keeps them.
 package files
 
 import (
@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/caddymodule/stores"
@@ -28,6 +29,7 @@ import (
 func init() {
 	site.Register(func() site.Section { return new(Section) })
 	caddy.RegisterModule(new(Handler))
+	mcp.RegisterPart(func() mcp.Part { return new(part) })
 	httpcaddyfile.RegisterHandlerDirective("agent_uploads", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		h.Next() // consume directive name
 		return new(Handler), directive.NewBlock(h.Dispenser).Read("agent_uploads", nil)

@@ -40,6 +40,9 @@ type Uploads interface {
 	// Lists reports whether a list with these tools has create_upload.
 	Lists(set *tools.Toolset) bool
 
+	// Names reports whether arguments may have files.
+	Names(arguments []byte) bool
+
 	// Read is tools.Prepare for arguments with handles of files, or with descriptions of those of the known call. i inspects files.
 	Read(by *Uploader, i *Inspection, known *tools.Call, set *tools.Toolset, name string, arguments []byte) tools.Prepared
 
@@ -55,6 +58,9 @@ type Uploader struct {
 	*http.Request
 	SiteName string // see siteroutes.SiteName
 }
+
+// UploaderOf returns a caller as one who has files.
+func UploaderOf(c *Caller) *Uploader { return &Uploader{c.client.Request, c.endpoint.SiteName} }
 
 // Kinds of tools, as the answers name them.
 const (

@@ -144,9 +144,9 @@ func (c *Caller) readArguments(set *tools.Toolset, name string, arguments []byte
 			p = tools.Unprepared(name, arguments, c.panicFailure("the call", &PanicError{Value: value, Stack: debug.Stack()}))
 		}
 	}()
-	if uploads := c.endpoint.uploads; uploads != nil && (known != nil && known.Files != nil || bytes.Contains(arguments, []byte(`"upl_`))) {
+	if uploads := c.endpoint.uploads; uploads != nil && (known != nil && known.Files != nil || uploads.Names(arguments)) {
 		t, _ := set.Tool(name)
-		return uploads.Read(&Uploader{c.client.Request, c.endpoint.SiteName}, newInspection(c.client.Context(), &c.dispatch, t), known, set, name, arguments)
+		return uploads.Read(UploaderOf(c), newInspection(c.client.Context(), &c.dispatch, t), known, set, name, arguments)
 	}
 	return tools.Prepare(set, name, arguments)
 }
@@ -340,7 +340,7 @@ func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, e
 	case tools.NextPage:
 		return c.pager().nextPage(ctx, call)
 	case tools.CreateUpload:
-		return c.endpoint.uploads.Create(ctx, &Uploader{c.client.Request, c.endpoint.SiteName}, c.tools, call)
+		return c.endpoint.uploads.Create(ctx, UploaderOf(c), c.tools, call)
 	}
 	return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: "this endpoint calls tools by their own names: call the tool itself instead of " + call.Tool.Name}
 }
@@ -521,7 +521,7 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 		}
 	}
 	if c.endpoint.uploads != nil && !tools.WantsWholeResponse(ctx) {
-		c.endpoint.uploads.Link(ctx, &Uploader{c.client.Request, c.endpoint.SiteName}, response)
+		c.endpoint.uploads.Link(ctx, UploaderOf(c), response)
 	}
 	if query := call.Tool.Output.Select; query != nil {
 		if err := c.selectParts(ctx, call.Tool, query, response); err != nil {
