@@ -298,9 +298,18 @@ func (s *Store) write(ctx context.Context, key string, r *record, body io.Reader
 
 // Link stores a file whose URL returns it.
 func (s *Store) Link(ctx context.Context, o Owner, f File, body io.Reader) (Ticket, File, error) {
-	t, err := s.Create(ctx, o, File{Size: f.Size}, Limits{})
+	return s.add(ctx, o, f, Limits{}, body, linked)
+}
+
+// Add stores a file as if it was uploaded.
+func (s *Store) Add(ctx context.Context, o Owner, f File, l Limits, body io.Reader) (Ticket, File, error) {
+	return s.add(ctx, o, f, l, body, complete)
+}
+
+func (s *Store) add(ctx context.Context, o Owner, f File, l Limits, body io.Reader, state string) (Ticket, File, error) {
+	t, err := s.Create(ctx, o, f, l)
 	if err == nil {
-		f, err = s.receive(ctx, keyOf(t.Secret), f, body, func() error { return nil }, linked)
+		f, err = s.receive(ctx, keyOf(t.Secret), f, body, func() error { return nil }, state)
 	}
 	return t, f, err
 }

@@ -127,6 +127,9 @@ type Options struct {
 	// Once records calls with an idempotency key, so that each runs once. Default: nil, which means that keys are ignored.
 	Once *once.Records `json:"-"`
 
+	// ToolMeta returns a further member of a tool's _meta, with its value; nil for none. Default: none.
+	ToolMeta func(*tools.Tool) (name string, value []byte) `json:"-"`
+
 	// Observe is called for each request that was served. It must return quickly. Default: nil, which
 	// means no calls.
 	Observe func(Operation) `json:"-"`
@@ -186,7 +189,7 @@ func orDefault[T int | int64 | time.Duration](option *T, value T) {
 func (o *Options) catalogOptions() catalog.Options {
 	return catalog.Options{
 		Name: o.Name, Title: o.Title, Version: o.Version, Instructions: o.Instructions,
-		PageSize: o.PageSize, ListTTL: o.ListTTL, PublicLists: o.PublicLists, OutputSchema: o.OutputSchema, Tasks: o.Tasks != nil,
+		PageSize: o.PageSize, ListTTL: o.ListTTL, PublicLists: o.PublicLists, OutputSchema: o.OutputSchema, Tasks: o.Tasks != nil, ToolMeta: o.ToolMeta,
 	}
 }
 

@@ -158,7 +158,7 @@ func (t *bodyBuilder) fileSchema(place openapi.Place) string {
 	if size := resolved.Get("maxLength"); size.Kind() == '0' {
 		limits.Add("maxSize", size.Raw())
 	}
-	return `{"anyOf":[` + schema.UploadSchema + `,` + request.FileSchema + `],"x-mcp-file":` + string(limits.Close()) + "}"
+	return `{"anyOf":[` + schema.UploadSchema + `,` + request.FileSchema + `,` + schema.HostFileSchema + `],"x-mcp-file":` + string(limits.Close()) + "}"
 }
 
 // description returns the description of a schema. Operations that share the schema also

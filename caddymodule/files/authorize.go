@@ -34,6 +34,7 @@ func (*part) Options(*directive.Block) directive.Options { return nil }
 func (*part) Provision(ctx caddy.Context, m *mcp.Handler) error {
 	s, err := site.SectionOf[*Section](ctx)
 	if err == nil && s.Uploads != nil {
+		m.ToolMeta = fileParams
 		m.Extensions = append(m.Extensions, mcpadapter.Extension{
 			Capability: `,"files":{}`, Methods: map[string]mcpadapter.ExtensionMethod{"files/authorizeUpload": s.authorize},
 		})

@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -39,7 +40,12 @@ func (s *Section) Read(by *route.Uploader, i *route.Inspection, known *tools.Cal
 		arguments = c.replace(arguments, func(f *callFile, _ bool) jsontext.Value { return jsontext.Value(f.argument) })
 	}
 	if t, ok := set.Tool(name); ok {
-		arguments = s.handles(t, arguments)
+		var err error
+		if arguments, err = s.handles(by, t, arguments); err != nil {
+			failed := tools.Unprepared(name, arguments, s.failure(err))
+			failed.Tool = t
+			return failed
+		}
 	}
 	p := tools.Prepare(set, name, arguments)
 	if p.Tool == nil {
@@ -59,19 +65,24 @@ func (s *Section) Read(by *route.Uploader, i *route.Inspection, known *tools.Cal
 
 // Names implements route.Uploads.
 func (s *Section) Names(arguments []byte) bool {
-	return bytes.Contains(arguments, []byte(`"`+files.Prefix)) || bytes.Contains(arguments, []byte(`"mcp-file:`))
+	return bytes.Contains(arguments, []byte(`"`+files.Prefix)) || bytes.Contains(arguments, []byte(`"mcp-file:`)) || bytes.Contains(arguments, []byte(`"download_url"`))
 }
 
-// handles returns arguments with handles in place of the URIs of uploads, where they can be.
-func (s *Section) handles(t *tools.Tool, arguments jsontext.Value) jsontext.Value {
+// handles returns arguments with handles in place of the URIs of uploads and of files of ChatGPT, where they can be.
+func (s *Section) handles(by *route.Uploader, t *tools.Tool, arguments jsontext.Value) (_ jsontext.Value, err error) {
 	if strictjson.Check(arguments) != nil || arguments.Kind() != '{' {
-		return arguments // tools.Prepare reports it
+		return arguments, nil // tools.Prepare reports it
 	}
 	var all strictjson.ObjectBuilder
 	for members := strictjson.Into(arguments); members.Next(); {
 		name, value := string(members.Key()), members.Value
-		if _, ok := limitsOf(t, name); ok {
-			value = rewrite(value, true, func(value jsontext.Value, _ bool) jsontext.Value {
+		if limits, ok := limitsOf(t, name); ok {
+			value = rewrite(value, true, func(value jsontext.Value, top bool) jsontext.Value {
+				if top && strictjson.HasMember(value, "download_url") {
+					handle, failed := s.download(by, limits, value)
+					err = cmp.Or(err, failed)
+					return encode(map[string]any{"upload": handle})
+				}
 				if handle, ok := strings.CutPrefix(strictjson.Text(value), s.uriPrefix()); ok {
 					return encode(map[string]any{"upload": handle})
 				}
@@ -80,7 +91,7 @@ func (s *Section) handles(t *tools.Tool, arguments jsontext.Value) jsontext.Valu
 		}
 		all.Add(name, value)
 	}
-	return all.Close()
+	return all.Close(), err
 }
 
 // find finds the files that arguments name. It checks that the arguments take them, and that inspectors pass those that are text.

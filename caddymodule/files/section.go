@@ -1,11 +1,12 @@
 // Package files lets callers upload files for tool calls, so that files do not pass through a model. It has the option uploads of the
 // app `agents`, and the directive agent_uploads, which takes the files (section.go), create_upload and links to large responses (tool.go),
-// files/authorizeUpload of MCP (authorize.go), and the files of a call (call.go). Package files of the module root keeps them.
+// files/authorizeUpload of MCP (authorize.go), files of ChatGPT (chatgpt.go), and the files of a call (call.go). Package files of the module root keeps them.
 package files
 
 import (
 	"cmp"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/files"
+	"github.com/fairwayhq/fairway/internal/fetch"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 )
 
@@ -68,11 +70,12 @@ type Section struct {
 	// Files that callers upload for tool calls, at URLs of agent_uploads. Default: none.
 	Uploads *Config `json:"uploads,omitempty"`
 
-	store  files.Store
-	keys   keyedhash.Keys
-	logger *zap.Logger
-	path   string // of the URLs, with a final slash
-	served bool   // a site has agent_uploads
+	store   files.Store
+	keys    keyedhash.Keys
+	fetcher *fetch.Client // of files of ChatGPT
+	logger  *zap.Logger
+	path    string // of the URLs, with a final slash
+	served  bool   // a site has agent_uploads
 }
 
 // Options implements site.Section.
@@ -119,6 +122,9 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	if min(s.store.MaxSize, int64(s.store.MaxFiles), int64(s.store.Redeem), int64(s.store.Keep), c.LinkAbove) < 0 || s.store.MaxSize > min(s.store.MaxTotal, largestMaxSize) {
 		return errors.New("uploads: limits must not be negative, and max_size is at most max_total and 256MiB")
 	}
+	dialer := &net.Dialer{Timeout: fetchTime, ControlContext: fetch.OnlyPublic}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: fetchTime, IdleConnTimeout: fetchTime}
+	s.fetcher = fetch.New(fetch.Options{MaxSize: s.store.MaxSize, Timeout: fetchTime, Transport: transport})
 	records.Users.Add("uploads", &s.store)
 	return nil
 }

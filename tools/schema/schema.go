@@ -64,6 +64,10 @@ const (
 const UploadSchema = `{"type":"object","properties":{"upload":{"type":"string","pattern":"^upl_","description":"the handle of a file, ` +
 	`which create_upload returns; do not paste base64 if an upload is possible, and do not invent handles"}},"required":["upload"],"additionalProperties":false}`
 
+// HostFileSchema is the schema of the object that ChatGPT puts in place of a file (openai/fileParams).
+const HostFileSchema = `{"type":"object","properties":{"download_url":{"type":"string"},"file_id":{"type":"string"},"mime_type":{"type":"string"},` +
+	`"file_name":{"type":"string"}},"required":["download_url","file_id"],"additionalProperties":false,"description":"only for hosts"}`
+
 // A Translator translates the schemas of one document for one direction. It is not safe
 // for concurrent use, and it is discarded when the document is built.
 type Translator struct {

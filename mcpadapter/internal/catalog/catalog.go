@@ -32,6 +32,7 @@ type Options struct {
 	PublicLists          bool
 	OutputSchema         content.OutputMode
 	Tasks                bool // whether calls can be tasks
+	ToolMeta             func(*tools.Tool) (name string, value []byte)
 }
 
 // A Catalog holds everything that is encoded once for a Toolset and then sent unchanged.

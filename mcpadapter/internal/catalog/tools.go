@@ -120,6 +120,11 @@ func (c *Catalog) decorate(dst []byte, tool *tools.Tool, v protocol.Revision) []
 		meta.Add("securitySchemes", schemes)
 	}
 	c.Library.AddToolMeta(&meta, tool)
+	if c.options.ToolMeta != nil {
+		if name, value := c.options.ToolMeta(tool); value != nil {
+			meta.Add(name, value)
+		}
+	}
 	if len(meta) > 0 {
 		dst = append(append(dst, `,"_meta":`...), meta.Close()...)
 	}
