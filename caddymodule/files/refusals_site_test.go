@@ -424,3 +424,23 @@ func TestUploads_are_exported_and_erased_with_their_user(t *testing.T) {
 		t.Errorf("the handle: %s", text)
 	}
 }
+
+// TestUploads_limits_behind_references also reads a schema that refers to itself.
+func TestUploads_limits_behind_references(t *testing.T) {
+	for _, schemas := range []string{"", "schemas defs"} {
+		s := newUploads(t, "", schemas, "")
+		c := s.create("ada", `{"tool":"addShared","field":"scan"}`)
+		if c.MaxSize != 30 || strings.Join(c.Accept, " ") != "image/tiff" {
+			t.Errorf("%q: limit %d, types %q", schemas, c.MaxSize, c.Accept)
+		}
+		if a := s.send(http.MethodPut, c.Descriptor.URL, "image/png", strings.NewReader("x")); a.Status != http.StatusUnsupportedMediaType {
+			t.Errorf("%q: another type: %d", schemas, a.Status)
+		}
+		if a := s.send(http.MethodPut, c.Descriptor.URL, "image/tiff", strings.NewReader("scan")); a.Status != http.StatusCreated {
+			t.Fatalf("%q: %d %s", schemas, a.Status, a.Body)
+		}
+		if text, isError := s.call("ada", "addShared", `{"scan":{"page":{"upload":"`+c.Upload+`"}}}`); isError {
+			t.Errorf("%q: %s", schemas, text)
+		}
+	}
+}

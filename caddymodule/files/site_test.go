@@ -53,8 +53,19 @@ paths:
               properties:
                 parts: {type: array, items: {type: object, properties: {text: {type: string, contentEncoding: base64, contentMediaType: text/plain, maxLength: 40}}}}
       responses: {"200": {description: ok}}
+  /shared:
+    post:
+      operationId: addShared
+      requestBody: {required: true, content: {application/json: {schema: {type: object, properties: {scan: {$ref: "#/components/schemas/Scan"}}}}}}
+      responses: {"200": {description: ok}}
   /video:
     get: {operationId: getVideo, responses: {"200": {description: ok, content: {video/mp4: {}}}}}
+components:
+  schemas:
+    Scan:
+      type: object
+      properties: {page: {$ref: "#/components/schemas/Page"}, next: {$ref: "#/components/schemas/Scan"}}
+    Page: {type: string, contentEncoding: base64, contentMediaType: image/tiff, maxLength: 40}
 `
 
 // video is a response that is too large for a client.

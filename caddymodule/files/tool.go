@@ -22,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/request"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // TakesUploads implements route.Uploads.
@@ -66,21 +67,29 @@ func limitsOf(t *tools.Tool, argument string) (limits files.Limits, ok bool) {
 		return limits, false
 	}
 	a := &t.Plan.Arguments[i]
-	rewrite(a.Schema, true, func(schema jsontext.Value, _ bool) jsontext.Value {
-		if declared := strictjson.MemberOf(schema, "x-mcp-file"); declared != nil {
+	followed := make(map[string]bool)
+	var read func(jsontext.Value, bool) jsontext.Value
+	read = func(described jsontext.Value, _ bool) jsontext.Value {
+		ok = ok || string(described) == schema.UploadSchema
+		if declared := strictjson.MemberOf(described, "x-mcp-file"); declared != nil {
 			_ = json.Unmarshal(declared, &limits) // the builder has written it
-		} else if accept := strictjson.Text(strictjson.MemberOf(schema, "contentMediaType")); accept != "" {
+		} else if accept := strictjson.Text(strictjson.MemberOf(described, "contentMediaType")); accept != "" {
 			limits.Accept = []string{accept}
 		}
-		if length, err := strconv.ParseInt(string(strictjson.MemberOf(schema, "maxLength")), 10, 64); err == nil && strictjson.HasMember(schema, "contentEncoding") {
+		if length, err := strconv.ParseInt(string(strictjson.MemberOf(described, "maxLength")), 10, 64); err == nil && strictjson.HasMember(described, "contentEncoding") {
 			limits.MaxSize = length / 4 * 3 // bytes of so much base64
 		}
+		if name, isRef := strings.CutPrefix(strictjson.Text(strictjson.MemberOf(described, "$ref")), "#/$defs/"); isRef && !followed[name] {
+			followed[name] = true
+			rewrite(strictjson.MemberOf(strictjson.MemberOf(t.Definition.InputSchema, "$defs"), name), true, read)
+		}
 		return nil
-	})
+	}
+	rewrite(a.Schema, true, read)
 	if body := t.Plan.Body; limits.Accept == nil && a.In == tools.InBody && isForm(body) && body.Encoder.Accepts(a.WireName) != "" {
 		limits.Accept = strings.Split(body.Encoder.Accepts(a.WireName), ", ")
 	}
-	return limits, takesUpload(a.Schema) || bytes.Contains(a.Schema, []byte(`"$ref"`)) && takesUpload(t.Definition.InputSchema)
+	return limits, ok
 }
 
 // isForm reports whether files of a body are objects as in request.UploadSchema. Otherwise they are base64 in JSON.
