@@ -83,7 +83,7 @@ func (s *Section) handles(by *route.Uploader, t *tools.Tool, arguments jsontext.
 					err = cmp.Or(err, failed)
 					return encode(map[string]any{"upload": handle})
 				}
-				if handle, ok := strings.CutPrefix(strictjson.Text(value), s.uriPrefix()); ok {
+				if handle, ok := strings.CutPrefix(strictjson.Text(value), s.uris); ok {
 					return encode(map[string]any{"upload": handle})
 				}
 				return nil

@@ -1,6 +1,6 @@
 // Package files lets callers upload files for tool calls, so that files do not pass through a model. It has the option uploads of the
 // app `agents`, and the directive agent_uploads, which takes the files (section.go), create_upload and links to large responses (tool.go),
-// files/authorizeUpload of MCP (authorize.go), files of ChatGPT (chatgpt.go), and the files of a call (call.go). Package files of the module root keeps them.
+// what MCP hosts use (mcp.go), and the files of a call (call.go). Package files of the module root keeps them.
 package files
 
 import (
@@ -75,6 +75,7 @@ type Section struct {
 	fetcher *fetch.Client // of files of ChatGPT
 	logger  *zap.Logger
 	path    string // of the URLs, with a final slash
+	uris    string // begins the URIs of uploads
 	served  bool   // a site has agent_uploads
 }
 
@@ -114,7 +115,7 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" || to.Host == "" || len(to.Path) < 2 || to.RawQuery+to.Fragment != "" || to.User != nil {
 		return errors.New("uploads needs the public URL of agent_uploads with a path, such as https://tools.example.com/uploads")
 	}
-	c.URL, s.path, s.logger, c.LinkAbove = to.String(), to.Path, ctx.Logger(), cmp.Or(c.LinkAbove, 256<<10)
+	c.URL, s.path, s.uris, s.logger, c.LinkAbove = to.String(), to.Path, "mcp-file://"+to.Host+"/", ctx.Logger(), cmp.Or(c.LinkAbove, 256<<10)
 	s.store = files.Store{
 		Open: records.OpenStore, MaxSize: cmp.Or(c.MaxSize, 16<<20), MaxFiles: cmp.Or(c.MaxFiles, 100), MaxTotal: cmp.Or(c.MaxTotal, 256<<20),
 		Redeem: cmp.Or(time.Duration(c.Redeem), 15*time.Minute), Keep: cmp.Or(time.Duration(c.Keep), 24*time.Hour),
