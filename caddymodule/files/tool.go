@@ -29,8 +29,8 @@ import (
 func (s *Section) TakesUploads() bool { return s.Uploads != nil }
 
 // takesUpload reports whether a schema has the handle of an upload.
-func takesUpload(schema jsontext.Value) bool {
-	return bytes.Contains(schema, []byte(`"^`+files.Prefix))
+func takesUpload(described jsontext.Value) bool {
+	return bytes.Contains(described, []byte(`"^`+files.Prefix))
 }
 
 // Lists implements route.Uploads.
