@@ -29,6 +29,7 @@ const (
 	skew       = time.Minute      // by which the clocks of nodes may differ
 	segments   = 8                // in MaxSize, at least
 	maxCount   = 10_000           // events of a segment
+	maxNumber  = 1 << 40          // of a segment in a cursor; the time of its end fits into an int64
 	appendTime = 10 * time.Second // of Append, which the end of its context does not cancel
 )
 
@@ -219,7 +220,7 @@ func (c Cursor) position() (p position, err error) {
 	if err == nil {
 		p.index, err = strconv.ParseInt(index, 10, 64)
 	}
-	if err != nil || p.number < 0 || p.index < 0 {
+	if err != nil || p.number < 0 || p.number > maxNumber || p.index < 0 {
 		return p, ErrCursor
 	}
 	return p, nil

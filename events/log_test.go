@@ -162,7 +162,7 @@ func TestLog_refuses(t *testing.T) {
 	if _, err := l.Append(t.Context(), &Event{ID: "a", Body: make([]byte, MaxSize)}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a large event: %v", err)
 	}
-	for _, cursor := range []Cursor{"x", "1", "1.", ".1", "-1.0", "1.-1", "1.x"} {
+	for _, cursor := range []Cursor{"x", "1", "1.", ".1", "-1.0", "1.-1", "1.x", "2562047788015215.0", "9223372036854775807.0"} {
 		if _, _, _, err := l.Read(t.Context(), cursor, 1); !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
