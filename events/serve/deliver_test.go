@@ -430,6 +430,22 @@ func TestSubscribe_has_limits(t *testing.T) {
 	}
 }
 
+func TestSubscriptions_are_of_one_endpoint(t *testing.T) {
+	st, r := samples.Open(t), newReceiver(t)
+	source := newShop(st)
+	above := newNode(t, st, source, nil)
+	below := newNode(t, st, source, func(o *Options) {
+		r.trust(o)
+		o.Name = above.Name + "/below"
+	})
+	r.subscribe(below, ``)
+	for n, want := range map[*node]int{above: 0, below: 1} {
+		if found, err := n.Subscriptions(t.Context(), ada.ID); err != nil || len(found) != want {
+			t.Errorf("endpoint %s has %d subscriptions, want %d; error %v", n.Name, len(found), want, err)
+		}
+	}
+}
+
 func TestRecent_has_the_newest_events_of_the_user(t *testing.T) {
 	st := samples.Open(t)
 	source := newShop(st)

@@ -189,6 +189,9 @@ func (s *Server) list(ctx context.Context, st store.Store) (map[string]*Subscrip
 	keys, err := st.Keys(ctx, s.prefix(), "", store.MaxRead)
 	all := make(map[string]*Subscription, len(keys))
 	for _, key := range keys {
+		if strings.Contains(key[len(s.prefix()):], "/") {
+			continue // it is of an endpoint below the path of this one
+		}
 		if record, err := st.Get(ctx, key); err == nil {
 			if sub, err := decode(key, record.Value); err == nil {
 				all[key] = sub
