@@ -353,6 +353,22 @@ func TestCount_suspends_a_receiver_that_accepts_nothing_for_an_hour(t *testing.T
 	}
 }
 
+func TestSubscribe_ends_a_suspension(t *testing.T) {
+	st, r := samples.Open(t), newReceiver(t)
+	n := newNode(t, st, newShop(st), r.trust)
+	id := r.subscribe(n, ``).ID
+	suspend := func(sub *Subscription, _ *lease.Lease) error {
+		sub.Status = Status{LastError: "timeout", FailedSince: time.Now().Add(-suspendAfter)}
+		return nil
+	}
+	if err := n.update(st, n.prefix()+id)(t.Context(), suspend); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.subscribe(n, ``).Status; !s.Active || s.LastError != "" || !s.FailedSince.IsZero() {
+		t.Errorf("the first failure suspends it again: %+v", s)
+	}
+}
+
 func TestSubscribe_refuses_receivers(t *testing.T) {
 	redirecting := httptest.NewTLSServer(http.RedirectHandler("https://127.0.0.1/", http.StatusFound))
 	t.Cleanup(redirecting.Close)

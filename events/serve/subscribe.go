@@ -137,6 +137,9 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 		} else if err == nil {
 			to.Secrets, to.Replaced = was.Secrets, was.Replaced
 		}
+		if !known.Status.Active { // new, or suspended: the receiver has just responded
+			known.Status = Status{LastDelivery: known.Status.LastDelivery}
+		}
 		secret, err := json.Marshal(to)
 		known.Sealed, known.Expires, known.Status.Active = s.Sealer.Seal(secret, id), time.Now().Add(lifetime(r.TTL)).UTC(), true
 		sub = *known
