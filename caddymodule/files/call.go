@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,9 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
 )
+
+// maxPerCall limits the files of one call, in largest files, because a call may have the same file many times.
+const maxPerCall = 4
 
 // callFiles are the files of one call. It implements tools.Files.
 type callFiles struct {
@@ -100,7 +104,11 @@ func (c *callFiles) find(by *route.Uploader, i *route.Inspection, t *tools.Tool,
 	if c.owner, err = c.section.ownerOf(ctx, by); err != nil {
 		return err
 	}
-	for members := strictjson.Into(arguments); members.Next(); {
+	for left, members := maxPerCall*c.section.store.MaxSize, strictjson.Into(arguments); members.Next(); {
+		limits, ok := limitsOf(t, string(members.Key()))
+		if !ok {
+			continue
+		}
 		rewrite(members.Value, true, func(object jsontext.Value, _ bool) jsontext.Value {
 			f := callFile{argument: string(object), handle: strictjson.Text(strictjson.MemberOf(object, "upload"))}
 			if err != nil || !strings.HasPrefix(f.handle, files.Prefix) {
@@ -109,8 +117,9 @@ func (c *callFiles) find(by *route.Uploader, i *route.Inspection, t *tools.Tool,
 			if f.File, err = c.section.store.Describe(ctx, c.owner, f.handle); err != nil {
 				return nil
 			}
-			limits, _ := limitsOf(t, string(members.Key()))
-			if err = limits.Check(f.File); err == nil {
+			if left -= f.Size; left < 0 || len(c.files) == c.section.store.MaxFiles {
+				err = &files.Refusal{Status: http.StatusRequestEntityTooLarge, Message: "the call has too many files or too large ones: make several calls"}
+			} else if err = limits.Check(f.File); err == nil {
 				err = c.inspect(ctx, i, &f)
 			}
 			c.files = append(c.files, f)

@@ -181,6 +181,29 @@ func TestUploads_handles_are_for_one_owner_and_one_call(t *testing.T) {
 	}
 }
 
+func TestUploads_of_one_call_are_limited(t *testing.T) {
+	s := newUploads(t, "max_size 10\nmax_files 5", "", "")
+	full, empty := s.uploaded("ada", forNote, "text/plain", make([]byte, 10)), s.uploaded("ada", forNote, "text/plain", nil)
+	for handle, most := range map[string]int{full: 4, empty: 5} {
+		for _, n := range []int{most, most + 1} {
+			parts := strings.Repeat(`{"text":`+handle+`},`, n)
+			text, isError := s.call("ada", "addNote", `{"parts":[`+parts[:len(parts)-1]+`]}`)
+			if refused := strings.Contains(text, "too many files"); refused != isError || refused != (n > most) {
+				t.Errorf("%d times %s: %s", n, handle, text)
+			}
+		}
+	}
+}
+
+func TestUploads_are_only_for_arguments_that_take_them(t *testing.T) {
+	s := newUploads(t, "", "", "")
+	handle, other := s.uploaded("ada", forNote, "text/plain", []byte("content")), s.uploaded("ada", forRaw, "", []byte("other"))
+	s.call("ada", "addNote", `{"parts":[{"text":`+handle+`}],"extra":{"a":`+other+`}}`)
+	if body, _ := s.api.last(); string(body) != `{"extra":{"a":`+other+`},"parts":[{"text":"Y29udGVudA=="}]}` {
+		t.Errorf("the API got %s", body)
+	}
+}
+
 func TestUploads_expire(t *testing.T) {
 	s := newUploads(t, "redeem 1s\nkeep 1s", "", "")
 	c := s.create("ada", forRaw)

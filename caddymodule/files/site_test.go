@@ -51,6 +51,7 @@ paths:
               type: object
               required: [parts]
               properties:
+                extra: {type: object}
                 parts: {type: array, items: {type: object, properties: {text: {type: string, contentEncoding: base64, contentMediaType: text/plain, maxLength: 40}}}}
       responses: {"200": {description: ok}}
   /shared:
