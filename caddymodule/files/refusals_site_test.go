@@ -204,6 +204,24 @@ func TestUploads_are_only_for_arguments_that_take_them(t *testing.T) {
 	}
 }
 
+// TestUploads_repeated_calls_need_the_rights repeats a call with a key after the user has lost the right to make it.
+func TestUploads_repeated_calls_need_the_rights(t *testing.T) {
+	s := newUploads(t, "", "", "")
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"putRaw","arguments":{"body":` + s.uploaded("ada", forRaw, "", []byte("1234567")) + `}}}`
+	for _, c := range []struct {
+		allow string
+		want  string
+	}{{"", "fairwayhq/call"}, {"", "replayed"}, {`allow "arguments.body.size != 7"`, "may not call"}} {
+		s.start("", c.allow, "")
+		if a := s.Post("/mcp", body, map[string]string{"X-Test-User": "ada", "Idempotency-Key": "k1"}); !strings.Contains(a.Body, c.want) {
+			t.Errorf("with %q: %s, want %s", c.allow, a.Body, c.want)
+		}
+	}
+	if n := s.api.count(); n != 1 {
+		t.Errorf("the API was called %d times", n)
+	}
+}
+
 func TestUploads_expire(t *testing.T) {
 	s := newUploads(t, "redeem 1s\nkeep 1s", "", "")
 	c := s.create("ada", forRaw)

@@ -130,7 +130,8 @@ func (c *Caller) Prepare(tool string, arguments []byte) tools.Prepared {
 		return p
 	}
 	if part, own := c.partOf(p.Tool); part.Toolset.Allow != nil {
-		if call, _, err := own.Read(p.Arguments); err == nil {
+		read := c.readArguments(c.tools.PartOf(p.Tool), own.Name, p.Arguments, p.Call())
+		if call := read.Call(); call != nil {
 			p.Refusal, _ = errors.AsType[*tools.Failure](checkRule(part.Toolset, c.client.Request, call, c.logger))
 		}
 	}
