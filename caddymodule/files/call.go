@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/files"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
@@ -135,9 +136,10 @@ func (c *callFiles) inspect(ctx context.Context, i *route.Inspection, f *callFil
 		return nil
 	}
 	content, err := c.section.store.Content(ctx, c.owner, f.handle, f.File, "")
-	if err != nil || !utf8.Valid(content) {
+	if err != nil || !utf8.Valid(content) && !httpheader.IsText(f.Type) && !httpheader.IsJSON(f.Type) {
 		return err
 	}
+	// One byte that is not UTF-8 must not hide the rest. encode replaces it.
 	if err := i.CheckArguments(ctx, encode(map[string]any{"name": f.Name, "type": f.Type, "content": string(content)})); err != nil {
 		return &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the file " + f.handle + ": " + err.Error() + "."}
 	}

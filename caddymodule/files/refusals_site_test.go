@@ -297,6 +297,10 @@ func TestUploads_are_described_not_shown(t *testing.T) {
 	if text, isError := s.call("ada", "putRaw", call); !isError || !strings.Contains(text, "because of the file upl_") {
 		t.Errorf("a file that an inspector refuses: %s", text)
 	}
+	broken := s.uploaded("ada", forRaw, "text/plain", append([]byte{0xff}, content...))
+	if text, isError := s.call("ada", "putRaw", `{"body":`+broken+`}`); !isError || !strings.Contains(text, "because of the file upl_") {
+		t.Errorf("a text that is not UTF-8: %s", text)
+	}
 	refuses.Store(false)
 	if text, isError := s.call("ada", "putRaw", call); !isError || !strings.Contains(text, "review") {
 		t.Fatalf("before the review: %s", text)
