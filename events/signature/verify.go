@@ -216,7 +216,8 @@ func (v *Verifier) signedByTwilio(r *Request, address string) [][]byte {
 	return all
 }
 
-// Read returns the events of a verified request: several if the body is an array. A form becomes a JSON object. The error is ErrBody.
+// Read returns the events of a verified request: several if the body is an array. A form becomes a JSON object, or the JSON of its only
+// field payload. The error is ErrBody.
 func (v *Verifier) Read(r *Request) ([]Message, error) {
 	if httpheader.MediaType(r.Header.Get("Content-Type")) == "application/x-www-form-urlencoded" {
 		form, err := url.ParseQuery(string(r.Body))
@@ -229,7 +230,9 @@ func (v *Verifier) Read(r *Request) ([]Message, error) {
 				members[name] = values[0]
 			}
 		}
-		if r.Body, err = json.Marshal(members, json.Deterministic(true)); err != nil {
+		if payload, _ := members["payload"].(string); len(members) == 1 && strictjson.Valid([]byte(payload)) { // GitHub sends its JSON so by default
+			r.Body = []byte(payload)
+		} else if r.Body, err = json.Marshal(members, json.Deterministic(true)); err != nil {
 			return nil, ErrBody
 		}
 	}

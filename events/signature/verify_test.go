@@ -43,6 +43,10 @@ var requests = []sent{
 		header: "X-GitHub-Event: issues\nX-GitHub-Delivery: d-1\nX-Hub-Signature-256: sha256=f8591746c2912c5254a183d24c4de7b4819d3d85a08c8335e51ee448953c4d7d",
 	},
 	{
+		name: "github form", preset: "github", contentType: "application/x-www-form-urlencoded", body: "payload=%7B%22action%22%3A%22opened%22%7D", want: "d-1 issues.opened",
+		header: "X-GitHub-Event: issues\nX-GitHub-Delivery: d-1\nX-Hub-Signature-256: sha256=fbbf4293574d12881f383e8a50b0aa9cccd43c1fed077418ef6cb240cb55b379",
+	},
+	{
 		name: "github ping", preset: "github", body: `{"action":"opened"}`, want: "handshake 200 ",
 		header: "X-GitHub-Event: ping\nX-Hub-Signature-256: sha256=f8591746c2912c5254a183d24c4de7b4819d3d85a08c8335e51ee448953c4d7d",
 	},
