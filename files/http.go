@@ -1,13 +1,14 @@
 package files
 
 import (
-	"bytes"
+	"context"
 	_ "embed"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"path"
+	"strconv"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -59,13 +60,13 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, key string) (*File
 		_, _ = w.Write(form)
 		return nil, nil
 	case reads:
-		content, err := s.Content(r.Context(), to.Owner, path.Base(key), to.File, "")
-		if err == nil {
-			w.Header().Set("Content-Type", to.Type)
-			w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": to.Name}))
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		w.Header().Set("Content-Type", to.Type)
+		w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": to.Name}))
+		w.Header().Set("Content-Length", strconv.FormatInt(to.Size, 10))
+		if r.Method == http.MethodGet && s.copy(r.Context(), w, key) != nil {
+			panic(http.ErrAbortHandler) // the client sees that the body is not complete
 		}
-		return nil, err
+		return nil, nil
 	case r.Method != http.MethodPut && r.Method != http.MethodPost || to.State == linked:
 		return nil, &Refusal{http.StatusMethodNotAllowed, "upload a file with PUT, POST or a form"}
 	}
@@ -85,6 +86,19 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, key string) (*File
 	w.WriteHeader(http.StatusCreated)
 	_, _ = io.WriteString(w, "The file was uploaded. Go on in the conversation.\n")
 	return &f, nil
+}
+
+// copy writes a content in chunks, so that requests for large files need little memory. It does not check the hash, which the client has.
+func (s *Store) copy(ctx context.Context, to io.Writer, key string) error {
+	st, err := s.Open(ctx)
+	for from := int64(0); err == nil; from++ {
+		var chunk [][]byte
+		if chunk, err = st.Read(ctx, key, from, 1); len(chunk) == 0 {
+			break
+		}
+		_, err = to.Write(chunk[0])
+	}
+	return err
 }
 
 // open returns what the headers of a request say of its file, and makes its body the content. End reads what comes after that.

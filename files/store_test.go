@@ -117,6 +117,41 @@ func TestStore_detects_changed_content(t *testing.T) {
 	}
 }
 
+// oneChunk is a store of which at most one chunk is read at a time. After failAt chunks it fails.
+type oneChunk struct {
+	store.Store
+	failAt int64
+}
+
+func (s oneChunk) Read(ctx context.Context, key string, from int64, limit int) ([][]byte, error) {
+	if limit > 1 || from >= s.failAt {
+		return nil, errors.New("too many chunks")
+	}
+	return s.Store.Read(ctx, key, from, limit)
+}
+
+func TestServe_copies_a_link_in_chunks(t *testing.T) {
+	st, content := samples.Open(t), bytes.Repeat([]byte("content"), 400<<10)
+	ticket, f, err := nodeOf(st).Link(t.Context(), ada, File{Name: "a.bin", Type: octetStream}, bytes.NewReader(content))
+	if err != nil || f.Size != int64(len(content)) {
+		t.Fatal(f, err)
+	}
+	for failAt, complete := range map[int64]bool{4: true, 1: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _, _ = nodeOf(oneChunk{st, failAt}).Serve(w, r, ticket.Secret)
+		}))
+		defer server.Close()
+		response, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(response.Body)
+		if response.ContentLength != f.Size || complete != (err == nil && bytes.Equal(got, content)) || !complete && err == nil {
+			t.Errorf("%d chunks: %d of %d bytes, error %v", failAt, len(got), response.ContentLength, err)
+		}
+	}
+}
+
 func TestStore_that_fails_is_an_error(t *testing.T) {
 	s := nodeOf(nil)
 	failed := errors.New("no store")
