@@ -91,7 +91,7 @@ func (u *User) Fields() map[string]any {
 	switch {
 	case u.Claims.Kind() == '{':
 		fields["claims"] = &celenv.Node{Raw: u.Claims, Exact: true}
-	case u.Claims != nil:
+	case u.Claims != nil || u.NoGroups == ErrUnknown.Error(): // JSON omits claims that are null
 		fields["claims"] = types.WrapErr(ErrUnknown)
 	}
 	return fields
