@@ -200,6 +200,11 @@ func (s *Store) change(ctx context.Context, key string, change func(*record) err
 		value, err := json.Marshal(r)
 		return store.Change{Value: value, TTL: max(lifetime, time.Second), Owner: r.Owner.Share}, err
 	})
+	return refusalOf(err)
+}
+
+// refusalOf returns the refusal for a store without room, or the error.
+func refusalOf(err error) error {
 	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrShare) {
 		return errFull
 	}
@@ -290,7 +295,7 @@ func (s *Store) write(ctx context.Context, key string, r *record, body io.Reader
 		}
 		_, _ = hash.Write(chunk)
 		if err := st.Put(ctx, key, store.Change{Entries: [][]byte{chunk}, TTL: s.Redeem + grace, Owner: r.Owner.Share, Async: true}); err != nil {
-			return 0, "", err
+			return 0, "", refusalOf(err)
 		}
 	}
 	return size, hex.EncodeToString(hash.Sum(nil)), nil

@@ -152,6 +152,22 @@ func TestServe_copies_a_link_in_chunks(t *testing.T) {
 	}
 }
 
+// fullStore has no room for chunks.
+type fullStore struct{ store.Store }
+
+func (fullStore) Put(context.Context, string, store.Change) error { return store.ErrShare }
+
+func TestServe_refuses_a_file_without_room(t *testing.T) {
+	s := nodeOf(fullStore{samples.Open(t)})
+	ticket, err := s.Create(t.Context(), ada, File{}, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := s.put(t, ticket.Secret, []byte("content")); status != http.StatusInsufficientStorage {
+		t.Errorf("status %d", status)
+	}
+}
+
 func TestStore_that_fails_is_an_error(t *testing.T) {
 	s := nodeOf(nil)
 	failed := errors.New("no store")
