@@ -299,6 +299,22 @@ func TestOnce_rights_are_checked_again(t *testing.T) {
 	}
 }
 
+// TestOnce_response_with_credentials checks that the credentials of a call are not stored with its response.
+func TestOnce_response_with_credentials(t *testing.T) {
+	s := newOnceSite(t, "", "")
+	const token = "token-0123456789"
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"order","arguments":{"name":"` + token + `"}}}`
+	for _, want := range []string{`\"name\":\"` + token, "contained credentials"} {
+		a := s.Post("/mcp", body, map[string]string{"Authorization": "Bearer " + token, "Idempotency-Key": "k1"})
+		if !strings.Contains(a.Body, want) {
+			t.Errorf("%s, want %s", a.Body, want)
+		}
+	}
+	if n := s.count(token); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
 // TestOnce_call_in_progress is waited for, on the same node as on others.
 func TestOnce_call_in_progress(t *testing.T) {
 	for _, protocol := range onceProtocols {

@@ -86,8 +86,8 @@ func (k *keyedCall) Run(ctx context.Context, reserved int) once.Response {
 	if k.fault = f; f != nil {
 		return once.Response{Status: http.StatusOK, Body: w.out.B[:reserved], Retryable: !f.FromAPI}
 	}
-	result := strictjson.MemberOf(w.out.B[reserved:], "result")
-	return once.Response{Status: http.StatusOK, Body: append(w.out.B[:reserved], result...), Retryable: again}
+	body := append(w.out.B[:reserved], strictjson.MemberOf(w.out.B[reserved:], "result")...)
+	return once.Response{Status: http.StatusOK, Body: body, Retryable: again, HasCredentials: k.HasCredentials(body[reserved:])}
 }
 
 // answerOnce makes the call and writes its result. Again reports whether the call may be made again.

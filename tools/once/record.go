@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -123,6 +124,15 @@ func (r *Request) Arguments(given jsontext.Value) jsontext.Value {
 		given = r.Prepared.Arguments
 	}
 	return withKey(r.Tool, given, r.apiKey)
+}
+
+// HasCredentials reports whether a response repeats credentials of the client's request.
+func (r *Request) HasCredentials(response []byte) bool {
+	secrets := new(text.Secrets)
+	for _, name := range append([]string{"Authorization"}, r.KeyHeaders...) {
+		secrets.AddHeader(r.Header.Get(name))
+	}
+	return secrets.Contains(string(response))
 }
 
 // Conclude returns whether the outcome leaves the call to be made again: the API was not called, or the same call may succeed later.
@@ -264,14 +274,14 @@ func keyFor(h keyedhash.Hash) string {
 func UUID(id [16]byte) string {
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
-	var text [36]byte
-	hex.Encode(text[0:8], id[0:4])
-	hex.Encode(text[9:13], id[4:6])
-	hex.Encode(text[14:18], id[6:8])
-	hex.Encode(text[19:23], id[8:10])
-	hex.Encode(text[24:36], id[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
+	var digits [36]byte
+	hex.Encode(digits[0:8], id[0:4])
+	hex.Encode(digits[9:13], id[4:6])
+	hex.Encode(digits[14:18], id[6:8])
+	hex.Encode(digits[19:23], id[8:10])
+	hex.Encode(digits[24:36], id[10:16])
+	digits[8], digits[13], digits[18], digits[23] = '-', '-', '-', '-'
+	return string(digits[:])
 }
 
 // A recordState is the state of the call that a record is about.
@@ -379,10 +389,10 @@ func decodeRecord(b []byte, known *lease.Lease) (r record, ok bool) {
 	return r, r.isValid()
 }
 
-// shared returns the text, in the memory of known if both are equal.
-func shared(text []byte, known string) string {
-	if string(text) == known {
+// shared returns the value as a text, in the memory of known if both are equal.
+func shared(value []byte, known string) string {
+	if string(value) == known {
 		return known
 	}
-	return string(text)
+	return string(value)
 }
