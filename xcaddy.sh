@@ -43,7 +43,7 @@ sources() {
 	find "$folder" \
 		\( -name .git -o -name testdata -o -name node_modules -o -name example-data -o -name 'buildenv_*' -o -name '*_test.go' \
 		-o -path "$root/benchmarks" -o -path "$root/docs" -o -path "$root/integration" -o -path "$root/examples" \) -prune -o \
-		-type f \( -name '*.go' -o -name go.mod -o -name go.sum -o -path "$root/caddymodule/*" -o -path "$root/tools/*" -o -path "$root/store/*" -o -path "$root/internal/*" \) \
+		-type f \( -name '*.go' -o -name go.mod -o -name go.sum -o -path "$root/caddymodule/*" -o -path "$root/files/*" -o -path "$root/tools/*" -o -path "$root/store/*" -o -path "$root/internal/*" \) \
 		"$@" -print
 }
 

@@ -23,7 +23,7 @@ import (
 const (
 	DefaultRetention = 7 * 24 * time.Hour
 	DefaultMaxSize   = 64 << 20           // bytes
-	Dedupe           = 3 * 24 * time.Hour // the shortest time for which an ID is known
+	Dedupe           = 3 * 24 * time.Hour // how long an ID is known
 
 	period     = time.Hour        // of a segment
 	skew       = time.Minute      // by which the clocks of nodes may differ
@@ -37,7 +37,7 @@ const (
 type Options struct {
 	Open      func(context.Context) (store.Store, error) // returns the store; required
 	Source    string                                     // names the log in the store, on all nodes; required
-	Retention time.Duration                              // how long an event is kept, and its ID if that is longer than Dedupe; default: DefaultRetention
+	Retention time.Duration                              // how long an event is kept; default: DefaultRetention
 	MaxSize   int64                                      // bytes above which the oldest events are deleted; default: DefaultMaxSize
 	Now       func() time.Time                           // default: time.Now
 }
@@ -84,9 +84,8 @@ func (l *Log) numberAt(age time.Duration) int64 {
 func end(number int64) time.Time { return time.Unix((number+1)*int64(period/time.Second), 0).Add(skew) }
 
 // record returns a change of a record of the log. It takes the share of the source.
-func (l *Log) record(value []byte, entries ...[]byte) store.Change {
-	ttl := max(l.options.Retention, Dedupe) + period + skew
-	return store.Change{Value: value, Entries: entries, TTL: ttl, Owner: store.Owner("events " + l.options.Source)}
+func (l *Log) record(lifetime time.Duration, value []byte, entries ...[]byte) store.Change {
+	return store.Change{Value: value, Entries: entries, TTL: lifetime + period + skew, Owner: store.Owner("events " + l.options.Source)}
 }
 
 // Append stores the event, unless one with its ID is known. When it returns, the event is durable. If it fails, or if two nodes get
@@ -113,7 +112,8 @@ func (l *Log) Append(ctx context.Context, e *Event) (added bool, err error) {
 		return false, err
 	}
 	at := position{number: max(l.numberAt(0), l.current.Load())}
-	for ; ; at.number++ {
+	for again := true; again; {
+		again = false
 		if err = l.begin(ctx, st, at.number); err == nil {
 			err = l.update(ctx, st, at.number, func(s *segment) ([][]byte, error) {
 				if l.isOver(at.number, *s) || s.Count >= maxCount || s.Count > 0 && s.Size+int64(len(entry)) > l.options.MaxSize/segments {
@@ -124,14 +124,41 @@ func (l *Log) Append(ctx context.Context, e *Event) (added bool, err error) {
 				return [][]byte{entry}, nil
 			})
 		}
-		if !errors.Is(err, errClosed) {
-			break
+		switch {
+		case errors.Is(err, errClosed):
+			at.number++
+			again = true
+		case errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrShare):
+			again = l.dropOldest(ctx, st, at.number)
 		}
 	}
 	if err == nil {
-		err = st.Put(ctx, key, l.record([]byte(at.cursor())))
+		known := l.record(Dedupe, []byte(at.cursor()))
+		known.Evictable = true // then the event may be there twice
+		err = st.Put(ctx, key, known)
 	}
 	return err == nil, err
+}
+
+// dropOldest deletes the events of the oldest segment before a number, to make room in the store. It reports whether there were some.
+func (l *Log) dropOldest(ctx context.Context, st store.Store, before int64) bool {
+	for number := l.numberAt(l.options.Retention + period); number < before; number++ {
+		if s, _, err := l.segment(ctx, st, number); err == nil && s.Count > 0 && !s.Gone {
+			return l.drop(ctx, st, number) == nil
+		}
+	}
+	return false
+}
+
+// drop deletes the events of a segment.
+func (l *Log) drop(ctx context.Context, st store.Store, number int64) error {
+	if err := st.Delete(ctx, l.key(number)); err != nil {
+		return err
+	}
+	return l.update(ctx, st, number, func(s *segment) ([][]byte, error) {
+		s.Closed, s.Gone = true, true
+		return nil, nil
+	})
 }
 
 // errClosed means that a segment gets no more events.
@@ -155,12 +182,7 @@ func (l *Log) begin(ctx context.Context, st store.Store, number int64) error {
 	for old := number - 1; old >= l.numberAt(l.options.Retention+period); old-- {
 		s, _, err := l.segment(ctx, st, old)
 		if size += s.Size; err == nil && size > l.options.MaxSize && !s.Gone && s.Count > 0 {
-			if err = st.Delete(ctx, l.key(old)); err == nil {
-				err = l.update(ctx, st, old, func(s *segment) ([][]byte, error) {
-					s.Closed, s.Gone = true, true
-					return nil, nil
-				})
-			}
+			err = l.drop(ctx, st, old)
 		}
 		if err != nil {
 			return err
@@ -184,7 +206,7 @@ func (l *Log) update(ctx context.Context, st store.Store, number int64, change f
 			return store.Change{}, err
 		}
 		value, err := json.Marshal(s)
-		return l.record(value, entries...), err
+		return l.record(l.options.Retention, value, entries...), err
 	})
 }
 

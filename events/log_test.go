@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/testkit/samples"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 )
 
 // clock is a time that tests set.
@@ -106,9 +108,6 @@ func TestLog_knows_ids_for_three_days(t *testing.T) {
 	if keys, err := r.Keys(t.Context(), "events/shop/id/", "", 10); err != nil || len(keys) != 1 {
 		t.Errorf("the records of ids are %q, error %v", keys, err)
 	}
-	if ttl := l.record(nil).TTL; ttl < Dedupe {
-		t.Errorf("records are kept for %s, want %s", ttl, Dedupe)
-	}
 }
 
 func TestLog_reports_events_that_are_gone(t *testing.T) {
@@ -155,6 +154,33 @@ func TestLog_reports_events_that_are_gone(t *testing.T) {
 			t.Error("the change of the store is not reported")
 		}
 	})
+}
+
+// TestLog_makes_room_in_a_full_store checks that new events replace the oldest, which are reported as gone.
+func TestLog_makes_room_in_a_full_store(t *testing.T) {
+	st, err := embedded.Open(filepath.Join(t.TempDir(), "store.db"), embedded.Options{MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	c := newClock()
+	l := logOn(st, c, Options{})
+	start, err := l.End(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := []byte(`"` + strings.Repeat("x", 100<<10) + `"`)
+	for i := range 40 {
+		if i%4 == 0 {
+			c.now = c.now.Add(period)
+		}
+		if _, err := l.Append(t.Context(), &Event{ID: fmt.Sprint(i), Name: "paid", Received: c.now, Body: large}); err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+	}
+	if ids, _, truncated := read(t, l, start, 100); !truncated || !strings.HasSuffix(ids, "36 37 38 39") {
+		t.Errorf("events %s, truncated %t", ids, truncated)
+	}
 }
 
 func TestLog_refuses(t *testing.T) {

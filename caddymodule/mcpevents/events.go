@@ -83,7 +83,7 @@ func (p *part) Provision(ctx caddy.Context, m *mcp.Handler) error {
 	}
 	toolset, logger := m.Endpoint.Parts.Name(), ctx.Logger()
 	options := serve.Options{
-		Name: toolset + m.Path, SEPCodes: o.Errors == sep, Open: m.Endpoint.App.OpenStore, Transport: serve.NewTransport(o.AllowPrivateReceivers, nil),
+		Name: m.Endpoint.SiteName + m.Path + " " + toolset, SEPCodes: o.Errors == sep, Open: m.Endpoint.App.OpenStore, Transport: serve.NewTransport(o.AllowPrivateReceivers, nil),
 		Delivered: func(mode string, n int, ok bool) {
 			delivered.WithLabelValues(toolset, mode, map[bool]string{true: "delivered", false: "failed"}[ok]).Add(float64(n))
 		},

@@ -166,15 +166,15 @@ func (d *delivery) send(ctx context.Context, id string, body any, next events.Cu
 		}
 		_, reason, final := d.post(ctx, d.to, d.sub.ID, id, body)
 		done := reason == "" || final || try == len(d.pauses)
+		if done { // also if the subscription has ended meanwhile
+			d.Delivered("webhook", 1, reason == "")
+		}
 		if err := d.change(ctx, func(sub *Subscription) {
 			if sub.count(reason); done {
 				sub.Cursor = next
 			}
 		}); err != nil {
 			return err
-		}
-		if done {
-			d.Delivered("webhook", 1, reason == "")
 		}
 		switch {
 		case !d.sub.Status.Active:

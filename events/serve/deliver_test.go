@@ -167,7 +167,7 @@ func TestSubscribe_delivers_events_of_the_user_until_unsubscribe(t *testing.T) {
 	if text := fmt.Sprint(shown); strings.Contains(text, "key=k") || strings.Contains(text, "whsec") {
 		t.Errorf("a secret is shown: %s", text)
 	}
-	if shown.Sealed != "" || shown.Receiver != r.URL+"/hook" {
+	if shown.Sealed != "" || shown.Receiver != r.URL {
 		t.Errorf("got %+v", shown)
 	}
 	err = store.Scan(t.Context(), st, "", func(key string, record store.Record) error {

@@ -39,7 +39,7 @@ type Subscription struct {
 	ID       string        `json:"id"`
 	User     string        `json:"user"`
 	Name     string        `json:"name"`            // of the type
-	Receiver string        `json:"receiver"`        // its URL without the query
+	Receiver string        `json:"receiver"`        // scheme and host of its URL: the path may be a secret
 	Sealed   string        `json:"sealed,omitzero"` // a target; "" outside of the store
 	Expires  time.Time     `json:"expires"`
 	Cursor   events.Cursor `json:"cursor"` // the receiver has accepted the events before it, or they were given up
@@ -130,8 +130,8 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 	var sub Subscription
 	err = s.update(st, key)(ctx, func(known *Subscription, _ *lease.Lease) error {
 		if known.ID == "" {
-			address, _, _ := strings.Cut(r.Delivery.URL, "?")
-			*known = Subscription{ID: id, User: user.ID, Name: r.Name, Receiver: address, Cursor: after}
+			u, _ := url.Parse(r.Delivery.URL) // checkDelivery has parsed it
+			*known = Subscription{ID: id, User: user.ID, Name: r.Name, Receiver: u.Scheme + "://" + u.Host, Cursor: after}
 		} else if was, err := s.unseal(known); err == nil && was.Secrets[0] != r.Delivery.Secret {
 			to.Secrets, to.Replaced = []string{r.Delivery.Secret, was.Secrets[0]}, time.Now().UTC()
 		} else if err == nil {
