@@ -161,7 +161,7 @@ func TestOnce_storm_on_two_nodes(t *testing.T) {
 
 // TestOnce_storm_with_a_node_killed kills one of two nodes while orders are under
 // way. Those that it had begun are reported to clients of the other node.
-func TestOnce_storm_with_a_node_killed(t *testing.T) {
+func TestOnce_storm_with_a_node_killed(t *testing.T) { //nolint:tparallel // stormWithNodeKilled makes the subtests parallel
 	t.Parallel() // it mostly waits
 	onEachProtocol(t, stormWithNodeKilled)
 }

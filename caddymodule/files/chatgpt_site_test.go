@@ -55,14 +55,14 @@ func TestChatGPT_file_reaches_the_API(t *testing.T) {
 	if text, isError := s.call("ada", "addPhoto", `{"photo":`+hostFile(host+"/a.png", `,"file_name":"../me.png"`)+`}`); isError {
 		t.Fatal(text)
 	}
-	body, header := s.api.last()
+	body, _ := s.api.last()
 	if !bytes.Contains(body, []byte(`filename="me.png"`)) || !bytes.Contains(body, []byte("image/png\r\n\r\nimage\r\n")) {
 		t.Errorf("the API got %s", body)
 	}
 	if text, isError := s.call("ada", "putRaw", `{"body":`+hostFile(host+"/a.png", `,"mime_type":"application/pdf"`)+`}`); isError {
 		t.Fatal(text)
 	}
-	if body, header = s.api.last(); string(body) != "image" || header.Get("Content-Type") != "application/pdf" {
+	if body, header := s.api.last(); string(body) != "image" || header.Get("Content-Type") != "application/pdf" {
 		t.Errorf("the API got %s, %v", body, header)
 	}
 	s.call("ada", "putRaw", `{"body":`+hostFile(host+"/missing", "")+`}`)
