@@ -21,6 +21,7 @@ const (
 	maxScan    = 4096             // events of the log that are read for one result
 	maxWait    = 30 * time.Second // of a poll
 	heartbeat  = 20 * time.Second // between messages of a stream
+	maxPolls   = 20               // of a user that wait; further ones respond at once
 	nextPoll   = 1000             // milliseconds
 	maxRecent  = 20               // events of a resource
 	recentScan = 512              // events of the log that are read for a resource
@@ -112,7 +113,12 @@ func (s *Server) Poll(ctx context.Context, user *identity.User, raw []byte) (any
 	if r.MaxEvents == 0 || r.MaxEvents > maxEvents {
 		r.MaxEvents = maxEvents
 	}
-	within, cancel := context.WithTimeout(ctx, min(time.Duration(r.Timeout)*time.Millisecond, maxWait))
+	wait := min(time.Duration(r.Timeout)*time.Millisecond, maxWait)
+	if s.countPoll(user.ID, +1) > maxPolls {
+		wait = 0
+	}
+	defer s.countPoll(user.ID, -1)
+	within, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		b, err := r.read(ctx, after, int(r.MaxEvents))
@@ -125,6 +131,17 @@ func (s *Server) Poll(ctx context.Context, user *identity.User, raw []byte) (any
 			return nil, err
 		}
 	}
+}
+
+// countPoll adds to the polls of a user, and returns how many there are.
+func (s *Server) countPoll(user string, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.polls[user] += n; s.polls[user] == 0 {
+		delete(s.polls, user)
+		return 0
+	}
+	return s.polls[user]
 }
 
 // Recent returns the newest events of a type that the user may see, in JSON.

@@ -53,6 +53,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	running  map[string]context.CancelFunc // deliveries, by the keys of subscriptions
+	polls    map[string]int                // that wait, by user
 	minute   int64
 	verified map[string]int // receivers in this minute, by user
 }
@@ -60,7 +61,7 @@ type Server struct {
 // New returns a Server.
 func New(options Options) *Server {
 	return &Server{
-		Options: options, wake: make(chan struct{}, 1), running: make(map[string]context.CancelFunc),
+		Options: options, wake: make(chan struct{}, 1), running: make(map[string]context.CancelFunc), polls: make(map[string]int),
 		pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute},
 	}
 }

@@ -221,6 +221,32 @@ func TestPoll_waits_for_an_event_of_the_user(t *testing.T) {
 	}
 }
 
+// TestPoll_of_a_user_with_many_that_wait responds at once, and another user's still waits.
+func TestPoll_of_a_user_with_many_that_wait(t *testing.T) {
+	st := samples.Open(t)
+	n := newNode(t, st, newShop(st), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for range maxPolls {
+		waiting.Go(func() { _, _ = n.Poll(ctx, ada, []byte(`{"name":"invoice.paid","timeoutMs":30000}`)) })
+	}
+	testkit.Eventually(t, "the polls wait", func() bool {
+		n.Server.mu.Lock()
+		defer n.Server.mu.Unlock()
+		return n.polls[ada.ID] == maxPolls
+	})
+	begun := time.Now()
+	if ids, _ := n.poll(t, ada, `{"name":"invoice.paid","timeoutMs":30000}`); ids != "" || time.Since(begun) > 20*time.Second {
+		t.Errorf("got %q after %s", ids, time.Since(begun))
+	}
+	begun = time.Now()
+	if n.poll(t, bob, `{"name":"invoice.paid","timeoutMs":50}`); time.Since(begun) < 50*time.Millisecond {
+		t.Errorf("another user waited for %s", time.Since(begun))
+	}
+}
+
 func TestErrors_have_codes_of_the_sketch_or_the_SEP(t *testing.T) {
 	st := samples.Open(t)
 	secret := `"secret":"whsec_` + strings.Repeat("A", 32) + `"`
