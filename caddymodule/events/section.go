@@ -2,7 +2,7 @@
 // github.com/fairwayhq/fairway/events keeps them.
 //
 //   - Handler (handler.go) verifies a request, and stores its events before it responds.
-//   - Source (source.go) has the events of a toolset: their types (types.go), which users may see them (audience.go), and what they get. The Section has
+//   - Source (source.go) has the events of a toolset: their types (event_types.go), which users may see them (audience.go), and what they get. The Section has
 //     all sources, for the endpoints that serve events.
 //   - A starter (start.go) starts hosted agents for events.
 //   - An overview (operator.go) is what operators see of a source.

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/idempotency"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -117,7 +118,8 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := route.EndpointOptions{
 		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent, ExposeAgents: &m.ExposeAgents,
-		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Idempotency: &m.Idempotency, Search: &m.Search, Pins: &m.Pins,
+		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Search: &m.Search, Pins: &m.Pins,
+		Idempotency: func(b *directive.Block) error { return idempotency.Read(b, &m.Idempotency) },
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err

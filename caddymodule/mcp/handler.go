@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/idempotency"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -105,7 +106,7 @@ type Handler struct {
 
 	// How calls with an idempotency key from the client are recorded, so that each of them runs once.
 	// Default: recorded, with the defaults of its options.
-	Idempotency *route.Idempotency `json:"idempotency,omitempty"`
+	Idempotency *idempotency.Config `json:"idempotency,omitempty"`
 
 	// How often a resource that a client has subscribed to is polled. Default: 10s.
 	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`

@@ -31,8 +31,7 @@ type ownOptions Handler
 
 // allParts returns the structs that have options of the handler.
 func allParts(m *Handler) []any {
-	all := make([]any, 1, 1+len(m.parts))
-	all[0] = (*ownOptions)(m)
+	all := append(make([]any, 0, 1+len(m.parts)), (*ownOptions)(m))
 	for _, p := range m.parts {
 		all = append(all, p)
 	}

@@ -26,7 +26,7 @@ func (m *Handler) taskOptions() *mcpadapter.TaskOptions {
 	if m.TaskAfter <= 0 {
 		return nil
 	}
-	m.Endpoint.SetPolling(maxPolling)
+	m.Endpoint.Polling = maxPolling
 	return &mcpadapter.TaskOptions{
 		After:    time.Duration(m.TaskAfter),
 		TTL:      time.Duration(m.TaskTTL),

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/idempotency"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
 )
@@ -56,7 +57,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := route.EndpointOptions{
 		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent, ExposeAgents: &o.ExposeAgents,
-		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens, Idempotency: &o.Idempotency,
+		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens, Idempotency: func(b *directive.Block) error { return idempotency.Read(b, &o.Idempotency) },
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err

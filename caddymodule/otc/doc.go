@@ -7,6 +7,6 @@
 // authenticated user, and the health of the API. The adapter then handles the request and
 // writes the response.
 //
-// Idempotency of package route configures how calls with a call_id are recorded in the store of the
+// Config of package idempotency configures how calls with a call_id are recorded in the store of the
 // agents app. caddyfile.go reads the directive.
 package otc

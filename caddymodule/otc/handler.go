@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/idempotency"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/otcadapter"
@@ -76,7 +77,7 @@ type Handler struct {
 
 	// How calls with a call_id from the client are recorded, so that each of them runs once.
 	// Default: recorded, with the defaults of its options.
-	Idempotency *route.Idempotency `json:"idempotency,omitempty"`
+	Idempotency *idempotency.Config `json:"idempotency,omitempty"`
 
 	// A path of the API that responds to GET with 2xx or 3xx while the API is healthy. If set,
 	// the server's health is that of the API. The path is requested through the handlers after
@@ -145,14 +146,14 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := o.endpoint.ExposeAgents(ctx, o.ExposeAgents); err != nil {
 		return err
 	}
-	o.endpoint.SetPolling(time.Duration(o.Poll))
+	o.endpoint.Polling = time.Duration(o.Poll)
 	if err := o.endpoint.Parts.SetMaxTokens(o.MaxTokens); err != nil {
 		return err
 	}
 	if !o.AllowAnonymous {
 		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.UseCredentials(), o.endpoint.Logger)
 	}
-	idempotency, err := o.Idempotency.Provision(o.endpoint)
+	recorded, err := o.Idempotency.Provision(o.endpoint)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	for id, url := range o.AuthorizationURLs {
 		options.AuthorizationURLs[id] = repl.ReplaceAll(url, "")
 	}
-	options.RetryAfter, options.Idempotency = o.endpoint.Parts.RetryAfter, idempotency
+	options.RetryAfter, options.Idempotency = o.endpoint.Parts.RetryAfter, recorded
 	options.Warn = func(message string) { logger.Warn(message, zap.String("path", o.Path)) }
 	o.server = otcadapter.New(options)
 	for _, part := range o.endpoint.Parts.All {

@@ -545,7 +545,7 @@ func (c *Caller) send(ctx context.Context, call *tools.Call) (*tools.Result, err
 	if c.part.agentWait > 0 {
 		return c.callAgent(ctx, call)
 	}
-	if c.endpoint.polling > 0 {
+	if c.endpoint.Polling > 0 {
 		return (&poller{caller: c, call: call}).invoke(ctx)
 	}
 	return c.dispatch.Invoke(ctx, call)

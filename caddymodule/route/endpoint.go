@@ -46,7 +46,8 @@ type Endpoint struct {
 	signs         bool // a handler after the endpoint signs requests with credentials of the gateway
 	authenticated bool // handlers before the endpoint, or TLS, authenticate each caller
 
-	polling time.Duration // how long calls poll for the end of work that a 202 announces; 0 if they do not poll
+	// Polling is how long calls poll the Location of a 202 if the adapter cannot poll itself; 0 if they do not poll.
+	Polling time.Duration
 
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool

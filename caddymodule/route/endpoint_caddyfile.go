@@ -23,7 +23,7 @@ type EndpointOptions struct {
 	AllowAnonymous *bool
 	MaxTokens      *int // nil for a directive that returns no responses to models
 
-	Idempotency **Idempotency // nil if calls are not recorded
+	Idempotency func(*directive.Block) error // reads the option idempotency; nil if calls are not recorded
 
 	Search *app.SearchMode // nil if the protocol has no search tools
 	Pins   *[]string       // nil if the protocol has no search tools
@@ -102,15 +102,13 @@ func (to EndpointOptions) Options(b *directive.Block) directive.Options {
 	}
 	if argument := options["idempotency"]; to.Idempotency != nil {
 		options["idempotency"] = func() error {
-			isArgument := false
 			if b.NextArg() {
-				isArgument = b.Val() == "argument"
-				b.Prev()
+				isArgument := b.Val() == "argument" // an option of the toolset
+				if b.Prev(); isArgument {
+					return argument()
+				}
 			}
-			if isArgument {
-				return argument() // of the toolset
-			}
-			return readIdempotency(b, to.Idempotency)
+			return to.Idempotency(b)
 		}
 	}
 	if to.ExposeAgents != nil {

@@ -34,10 +34,6 @@ const (
 	maxPollTarget   = 2 << 10         // bytes of a Location
 )
 
-// SetPolling makes calls of the endpoint poll the Location of a 202. If the adapter cannot poll itself,
-// the call polls for at most limit.
-func (e *Endpoint) SetPolling(limit time.Duration) { e.polling = limit }
-
 // pollState is the state of polling for work that a 202 announced.
 type pollState struct {
 	target   string        // escaped path and query
@@ -101,7 +97,7 @@ func (p *poller) invoke(ctx context.Context) (*tools.Result, error) {
 			return state.pending(), nil
 		}
 	}
-	for end := time.Now().Add(p.caller.endpoint.polling); ; {
+	for end := time.Now().Add(p.caller.endpoint.Polling); ; {
 		if !later {
 			if err := p.wait(ctx, &state, end); err != nil {
 				return nil, err
@@ -124,7 +120,7 @@ func (p *poller) wait(ctx context.Context, s *pollState, end time.Time) error {
 	}
 	if time.Now().Add(s.after).After(end) {
 		return &tools.Failure{Kind: tools.TimedOut, Message: fmt.Sprintf(
-			"%s was accepted, but its work did not end within %s; %s", p.call.Tool.Operation(), p.caller.endpoint.polling, retryAdvice(p.call.Tool.Operation()))}
+			"%s was accepted, but its work did not end within %s; %s", p.call.Tool.Operation(), p.caller.endpoint.Polling, retryAdvice(p.call.Tool.Operation()))}
 	}
 	select {
 	case <-time.After(s.after):

@@ -60,7 +60,7 @@ const (
 	maxHiddenLook = 64       // schemas searched for properties to leave out
 )
 
-// UploadSchema is the schema of the object that stands for the content of an uploaded file.
+// UploadSchema is the schema of the object with the handle of an uploaded file.
 const UploadSchema = `{"type":"object","properties":{"upload":{"type":"string","pattern":"^upl_","description":"the handle of a file, ` +
 	`which create_upload returns; do not paste base64 if an upload is possible, and do not invent handles"}},"required":["upload"],"additionalProperties":false}`
 

@@ -1,4 +1,6 @@
-package route
+// Package idempotency has the option idempotency of mcp and otc: how calls with a key of the client are recorded, so that each of them
+// runs once. Package once runs them.
+package idempotency
 
 import (
 	"errors"
@@ -10,13 +12,13 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/tools/once"
 )
 
-// Idempotency configures how calls with an idempotency key from the client, which OTC names call_id, are recorded:
+// Config configures how calls with an idempotency key from the client, which OTC names call_id, are recorded:
 //
 //   - A repeated call gets the stored response of the first call.
 //   - A call with the same key and other content is rejected.
@@ -25,7 +27,7 @@ import (
 //     that says so.
 //
 // Records are in the store of the agents app, which limits their number.
-type Idempotency struct {
+type Config struct {
 	// Whether to turn records off, so that every request runs. Default: false.
 	Off bool `json:"off,omitempty"`
 
@@ -48,12 +50,12 @@ type Idempotency struct {
 }
 
 // Provision returns the adapter's options for an endpoint. It returns nil if records are off.
-func (i *Idempotency) Provision(e *Endpoint) (*once.Options, error) {
+func (i *Config) Provision(e *route.Endpoint) (*once.Options, error) {
 	if i == nil {
-		i = new(Idempotency)
+		i = new(Config)
 	}
 	if i.Off {
-		if e.Protocol == "mcp" && slices.ContainsFunc(e.Parts.All, func(p *Part) bool { return p.Toolset.Key.IdempotencyArgument }) {
+		if e.Protocol == "mcp" && slices.ContainsFunc(e.Parts.All, func(p *route.Part) bool { return p.Toolset.Key.IdempotencyArgument }) {
 			return nil, errors.New("idempotency off: a toolset has idempotency argument, which would have no effect; remove one")
 		}
 		return nil, nil
@@ -62,27 +64,28 @@ func (i *Idempotency) Provision(e *Endpoint) (*once.Options, error) {
 	if i.Secret != "" && len(secret) < directive.MinSecret {
 		return nil, fmt.Errorf("idempotency: secret has %d bytes and needs at least %d", len(secret), directive.MinSecret)
 	}
-	options := &once.Options{
+	endpoint := []string{e.Path}
+	for _, part := range e.Parts.All {
+		endpoint = append(endpoint, part.Toolset.Name)
+	}
+	return &once.Options{
 		Open:        e.App.OpenStore,
-		Endpoint:    strings.Join(append([]string{e.Path}, e.Parts.names(func(t *app.Toolset) string { return t.Name })...), "\n"),
+		Endpoint:    strings.Join(endpoint, "\n"),
 		TTL:         time.Duration(i.TTL),
 		Lease:       time.Duration(i.Lease),
 		MaxResponse: int(i.MaxSize),
-		Wait:        e.Parts.All[0].Toolset.Limits.Timeout + e.polling,
+		Wait:        e.Parts.All[0].Toolset.Limits.Timeout + e.Polling,
+		Key:         []byte(secret),
 		Failed:      e.App.StoreErrors(e.Logger.With(zap.String("path", e.Path)), "recording a call failed"),
-	}
-	if secret != "" {
-		options.Key = []byte(secret)
-	}
-	return options, nil
+	}, nil
 }
 
-// readIdempotency reads `idempotency off` or the block of idempotency.
-func readIdempotency(outer *directive.Block, to **Idempotency) error {
+// Read reads `idempotency off` or the block of idempotency.
+func Read(outer *directive.Block, to **Config) error {
 	if err := outer.Once(); err != nil {
 		return err
 	}
-	config := new(Idempotency)
+	config := new(Config)
 	*to = config
 	switch arguments := outer.RemainingArgs(); {
 	case len(arguments) == 1 && arguments[0] == "off":
@@ -100,11 +103,11 @@ func readIdempotency(outer *directive.Block, to **Idempotency) error {
 }
 
 // Validate returns an error for options that are out of range.
-func (i *Idempotency) Validate() error {
+func (i *Config) Validate() error {
 	switch {
 	case i == nil:
 		return nil
-	case i.Off && *i != Idempotency{Off: true}:
+	case i.Off && *i != Config{Off: true}:
 		return errors.New("idempotency: off cannot be combined with other options")
 	case i.TTL < 0 || time.Duration(i.TTL) > store.MaxTTL:
 		return fmt.Errorf("idempotency: ttl %s is not between 0 and %s", time.Duration(i.TTL), store.MaxTTL)
@@ -117,9 +120,6 @@ func (i *Idempotency) Validate() error {
 }
 
 const (
-	// minLease leaves a node enough time between heartbeats.
-	minLease = time.Second
-
-	// maxLease limits how long a client has to wait until the call of a dead node is reported.
-	maxLease = 24 * time.Hour
+	minLease = time.Second    // leaves a node enough time between heartbeats
+	maxLease = 24 * time.Hour // limits how long a client waits until the call of a dead node is reported
 )
