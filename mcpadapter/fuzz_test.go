@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // FuzzServeHTTP holds for any request: there is one answer, it is JSON or empty,
@@ -27,6 +28,8 @@ func FuzzServeHTTP(f *testing.F) {
 	}
 	f.Add(`[{"jsonrpc":"2.0","id":1,"method":"ping"},1,[],{}]`, "", "", "", "")
 	f.Add(`{"jsonrpc":"2.0","id":1e400,"method":""}`, "2030-01-01", "\x00", "=?base64?AA==?=", "null")
+	f.Add(`{"jsonrpc":"2.0","id":1e400,"method":""}`, "2025-11-25", "", "", "")
+	f.Add(`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, "2025-11-25", "", "", "")
 	f.Add(`{"jsonrpc":"2.0","id":"\ud800","result":{}}`, "2025-11-25", "", "=?base64??=", "://")
 	server, tools := New(Options{MaxBody: 64 << 10, PageSize: 2}), trains()
 	f.Fuzz(func(t *testing.T, body, version, method, name, origin string) {
@@ -47,7 +50,7 @@ func FuzzServeHTTP(f *testing.F) {
 		var sent struct {
 			ID jsontext.Value `json:"id"`
 		}
-		if strictjson.Unmarshal([]byte(body), &sent) != nil || sent.ID.Kind() != '"' && sent.ID.Kind() != '0' {
+		if strictjson.Unmarshal([]byte(body), &sent) != nil || !protocol.IsID(sent.ID) {
 			return
 		}
 		var got struct {

@@ -117,7 +117,7 @@ func TestIsolation_of_questions(t *testing.T) {
 // Ids come back as they were sent.
 func TestIDs_are_preserved(t *testing.T) {
 	for _, id := range []string{
-		`0`, `-1`, `1e3`, `1.0`, `9007199254740993`, `123456789012345678901234567890`, `-0`,
+		`0`, `-1`, `1e3`, `1e400`, `1.0`, `9007199254740993`, `123456789012345678901234567890`, `-0`,
 		`""`, `"7"`, `"é\u00e9\n\"\\"`, `"\ud83d\ude00"`, `"` + strings.Repeat("x", 5000) + `"`,
 	} {
 		for _, v := range revisions {

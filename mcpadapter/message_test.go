@@ -74,7 +74,7 @@ func TestEnvelope(t *testing.T) {
 
 func TestID_is_echoed_as_sent(t *testing.T) {
 	for _, id := range []string{
-		`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `1.0`, `1e3`,
+		`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `1.0`, `1e3`, `1e400`,
 		`""`, `"a"`, `"1"`, `"\u00e9\n"`, `"` + strings.Repeat("x", 5000) + `"`, "\"\u2028\"",
 	} {
 		for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20260728} {
