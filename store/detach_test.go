@@ -35,16 +35,6 @@ func TestDetach_outlives_its_parent(t *testing.T) {
 	}
 }
 
-func TestDetach_canceled_before_something_waits(t *testing.T) {
-	ctx, cancel := store.Detach(t.Context(), time.Hour)
-	cancel()
-	cancel()
-	<-ctx.Done()
-	if err := ctx.Err(); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want Canceled", err)
-	}
-}
-
 func TestDetach_ends_after_its_limit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

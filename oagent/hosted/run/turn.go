@@ -8,13 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // takeInput checks the next input of the user with the input guardrail, and adds it to the
@@ -402,6 +400,16 @@ func memoryOf(agent string, user engagement.User) string {
 	return memoryKey + engagement.Digest(agent, user.ID)
 }
 
+// list returns the lists of the memory.
+func (m memory) list() *lease.List[Retained] {
+	return &lease.List[Retained]{Store: m.storage.store, TTL: m.storage.ttl, IsOver: func(*Retained) bool { return false }}
+}
+
+// change changes the list of a user.
+func (m memory) change(ctx context.Context, of *Assignment, change func([]Retained) []Retained) error {
+	return m.list().Change(ctx, m.storage.realm+memoryOf(of.Agent, of.User), of.owner(), func(all []Retained) ([]Retained, error) { return change(all), nil })
+}
+
 // retain adds a completed run. If the node dies before, the run is not retained.
 func (m memory) retain(ctx context.Context, st *State, messages []model.Message) error {
 	if st.User.ID == "" {
@@ -411,14 +419,9 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 	if len(messages) > 0 {
 		added.Input = text.Cut(messages[0].Text, maxRetainedInput)
 	}
-	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
-		all, err := m.decode(st.Agent, st.User, old.Value)
-		if err != nil {
-			return store.Change{}, err
-		}
+	return m.change(ctx, &st.Assignment, func(all []Retained) []Retained {
 		all = append(withoutRun(all, st.ID), added)
-		value, err := json.Marshal(all[max(0, len(all)-maxRetained):])
-		return store.Change{Value: value, TTL: m.storage.ttl, Owner: st.owner()}, err
+		return all[max(0, len(all)-maxRetained):]
 	})
 }
 
@@ -427,15 +430,11 @@ func (m memory) get(ctx context.Context, agent string, user engagement.User) ([]
 	if user.ID == "" {
 		return nil, nil
 	}
-	r, err := m.storage.store.Get(ctx, m.storage.realm+memoryOf(agent, user))
-	if isNotFound(err) {
-		return nil, nil
+	all, err := m.list().Get(ctx, m.storage.realm+memoryOf(agent, user))
+	if errors.Is(err, stored.ErrUnreadable) {
+		return nil, nil // memory is not essential
 	}
-	if err != nil {
-		return nil, err
-	}
-	all, _ := m.decode(agent, user, r.Value) // memory is not essential
-	return all, nil
+	return all, err
 }
 
 // messages returns the user's earlier runs as messages of the conversation. They are never part of the
@@ -464,23 +463,9 @@ func (m memory) remove(ctx context.Context, of *Assignment) error {
 	if err != nil || !slices.ContainsFunc(all, func(k Retained) bool { return k.Run == of.ID }) {
 		return err
 	}
-	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(of.Agent, of.User), func(old store.Record) (store.Change, error) {
-		all, err := m.decode(of.Agent, of.User, old.Value)
-		if err != nil {
-			return store.Change{}, err
-		}
-		value, err := json.Marshal(withoutRun(all, of.ID))
-		return store.Change{Value: value, TTL: m.storage.ttl}, err
-	})
+	return m.change(ctx, of, func(all []Retained) []Retained { return withoutRun(all, of.ID) })
 }
 
 func withoutRun(all []Retained, id string) []Retained {
 	return slices.DeleteFunc(all, func(k Retained) bool { return k.Run == id })
-}
-
-func (m memory) decode(agent string, user engagement.User, value []byte) (all []Retained, err error) {
-	if value != nil {
-		err = stored.Decode("conversations", m.storage.realm+memoryOf(agent, user), value, &all)
-	}
-	return all, err
 }
