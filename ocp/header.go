@@ -211,15 +211,7 @@ func checkContextID(value string, strict bool) Reason {
 func isSchemaContextID(value string) bool {
 	const shortest = 8
 	digits, ok := strings.CutPrefix(value, "ocp-")
-	if !ok || len(digits) < shortest {
-		return false
-	}
-	for i := range len(digits) {
-		if c := digits[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return ok && len(digits) >= shortest && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 func checkAgentType(value string) Reason   { return checkPattern(value, maxAgentType, isAgentTypeByte) }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/share"
@@ -295,14 +296,4 @@ func Digest(texts ...string) string {
 }
 
 // IsKey reports whether a text has the form of a Key.
-func IsKey(text string) bool {
-	if len(text) != 40 {
-		return false
-	}
-	for i := range len(text) {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func IsKey(text string) bool { return len(text) == 40 && strings.Trim(text, "0123456789abcdef") == "" }

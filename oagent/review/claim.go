@@ -31,7 +31,7 @@ type Claim struct {
 // *engagement.Refusal if the agent's own Engagement has ended, and ErrNotFound if there is no such
 // review.
 func (q *Queue) Claim(ctx context.Context, id string, duration time.Duration) (claim *Claim, retryAt time.Time, err error) {
-	r, err := q.reviews.read(ctx, id)
+	r, err := q.read(ctx, id)
 	switch {
 	case err != nil:
 		return nil, time.Time{}, err

@@ -202,7 +202,7 @@ func TestReview_original_of_a_recreated_review(t *testing.T) {
 		Summary:  Summary{ID: "R1", AskedAt: now.Add(-50 * time.Minute), ExpiresAt: now.Add(10 * time.Minute)},
 		Original: []byte(`{}`), Originals: NewOriginals([]string{"0123456789abcdef"}),
 	}
-	if err := (storage{store: l, ttl: time.Hour, now: func() time.Time { return now }}).put(t.Context(), r); err != nil {
+	if err := NewQueue(Options{Store: l, TTL: time.Hour, Now: func() time.Time { return now }}).put(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.of["original/R1"]; got != 10*time.Minute {

@@ -109,18 +109,21 @@ func (q *Queue) Original(ctx context.Context, r *Review, by engagement.Decider, 
 }
 
 // putOriginal stores the original inputs of a review, if it has some.
-func (s storage) putOriginal(ctx context.Context, r *Review) error {
+func (q *Queue) putOriginal(ctx context.Context, r *Review) error {
 	if r.Original == nil {
 		return nil
 	}
 	key := originalPath + r.ID
 	value := []byte(r.Originals.Seal(r.Original, key))
-	return s.store.Put(ctx, key, store.Change{Value: value, TTL: max(r.ExpiresAt.Sub(s.now()), time.Second), Owner: share.OwnerOf(r.User.ID, "")})
+	return q.options.Store.Put(ctx, key, store.Change{Value: value, TTL: max(r.ExpiresAt.Sub(q.options.Now()), time.Second), Owner: share.OwnerOf(r.User.ID, "")})
 }
 
-// dropOriginal deletes the original inputs of a review.
-func (s storage) dropOriginal(ctx context.Context, id string) error {
-	if err := s.store.Delete(ctx, originalPath+id); err != nil {
+// dropOriginal deletes the original inputs of a review, if it has some.
+func (q *Queue) dropOriginal(ctx context.Context, r *Review) error {
+	if !r.HasOriginal {
+		return nil
+	}
+	if err := q.options.Store.Delete(ctx, originalPath+r.ID); err != nil {
 		return fmt.Errorf("deleting an original: %w", err)
 	}
 	return nil

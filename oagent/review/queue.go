@@ -47,22 +47,14 @@ type Options struct {
 //
 // A Queue is safe for concurrent use.
 type Queue struct {
-	options Options
-	reviews storage
-	lists   lists
-
+	options   Options
+	lists     lists
 	decisions decisions
 }
 
 // NewQueue returns the queue in options.Store.
 func NewQueue(options Options) *Queue {
-	return &Queue{
-		options: options,
-		reviews: storage{store: options.Store, ttl: options.TTL, now: options.Now},
-		lists:   newLists(&options),
-
-		decisions: newDecisions(&options),
-	}
+	return &Queue{options: options, lists: newLists(&options), decisions: newDecisions(&options)}
 }
 
 // New returns the review with an id and its times. It is not stored yet.
@@ -86,7 +78,7 @@ func (q *Queue) Prepare(ctx context.Context, r *Review) (*Review, error) {
 			return nil, err
 		}
 	}
-	return r, q.reviews.put(ctx, r)
+	return r, q.put(ctx, r)
 }
 
 // AwaitReleased waits until a result that was released at the given time is no longer shared, see
@@ -101,14 +93,14 @@ func (q *Queue) AwaitReleased(ctx context.Context, at int64) {
 // Open returns the review that an Engagement waits for, and adds it to the list of its reviewer. If
 // the review is missing in the store, recreate returns a new one, or nil if that is impossible.
 func (q *Queue) Open(ctx context.Context, a *engagement.RequestedReview, recreate func() *Review) (*Review, error) {
-	r, err := q.reviews.read(ctx, a.ID)
+	r, err := q.read(ctx, a.ID)
 	if errors.Is(err, ErrNotFound) {
 		if r = recreate(); r == nil {
 			return nil, err
 		}
 		r.AskedAt = engagement.Milliseconds(a.At)
 		r.ExpiresAt = r.AskedAt.Add(q.options.TTL)
-		err = q.reviews.put(ctx, r)
+		err = q.put(ctx, r)
 	}
 	if err != nil || r.Status != engagement.ReviewPending {
 		return r, err
@@ -156,7 +148,7 @@ func (q *Queue) Await(ctx context.Context, id string, until time.Time) (decided 
 // ErrNotFound, as if the review did not exist. reviewer is a user's id, or oagent:// and the
 // name of an agent.
 func (q *Queue) Get(ctx context.Context, id, reviewer string) (*Review, error) {
-	r, err := q.reviews.read(ctx, id)
+	r, err := q.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -220,21 +212,17 @@ func (q *Queue) decide(ctx context.Context, id, reviewer string, by engagement.D
 func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) error {
 	if err := q.decideInEngagement(ctx, r, verdict, comment); err != nil {
 		if errors.Is(err, ErrNotFound) {
-			_ = q.lists.remove(ctx, r.decider(), r.ID) // the review has expired or was used
-			if r.HasOriginal {
-				err = errors.Join(err, q.reviews.dropOriginal(ctx, r.ID)) // the decision was interrupted before
-			}
+			_ = q.lists.remove(ctx, r.decider(), r.ID)     // the review has expired or was used
+			err = errors.Join(err, q.dropOriginal(ctx, r)) // the decision was interrupted before
 		}
 		return err
 	}
-	if r.HasOriginal {
-		if err := q.reviews.dropOriginal(ctx, r.ID); err != nil {
-			return err
-		}
+	if err := q.dropOriginal(ctx, r); err != nil {
+		return err
 	}
 	var isNew bool
 	at := q.options.Now().UTC().Truncate(time.Millisecond)
-	err := q.reviews.change(ctx, r.ID, func(stored *Review) error {
+	err := q.change(ctx, r.ID, func(stored *Review) error {
 		if stored == nil {
 			stored = r // missing in the store: the Engagement is authoritative
 		}
@@ -307,33 +295,18 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 	return errors.Join(err, decided)
 }
 
-// Drop deletes an unused review. If that fails, the review expires.
-func (q *Queue) Drop(ctx context.Context, id string) { q.reviews.drop(ctx, id) }
-
-// ShareReleased moves the outputs of a released review to a key where concurrent identical calls
-// find them for releasedKept.
-func (q *Queue) ShareReleased(ctx context.Context, r *Review) { q.reviews.share(ctx, r) }
-
-// Held returns a review with the result that it holds, or that it has released within sharedTTL.
-func (q *Queue) Held(ctx context.Context, id string) (*Review, error) {
-	return q.reviews.readHeld(ctx, id)
-}
-
 // Abandon denies an undecided review and deletes the result held for it, because its
 // Engagement was renewed or the run of a hosted agent has ended. The reason becomes the comment.
 func (q *Queue) Abandon(ctx context.Context, id, reason string) error {
-	abandoned, err := q.reviews.read(ctx, id)
+	abandoned, err := q.read(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	var undeleted error
-	if abandoned.HasOriginal {
-		undeleted = q.reviews.dropOriginal(ctx, id)
-	}
-	err = q.reviews.change(ctx, id, func(r *Review) error {
+	undeleted := q.dropOriginal(ctx, abandoned)
+	err = q.change(ctx, id, func(r *Review) error {
 		if r == nil || r.Status != engagement.ReviewPending && r.Outputs == nil && (!r.HasOriginal || undeleted != nil) {
 			return engagement.ErrUnchanged
 		}

@@ -20,6 +20,6 @@ func TestStored_review_is_read(t *testing.T) {
 			DecidedBy: engagement.Decider{User: "boss"}, Inspector: "pii", Found: []string{"email"},
 		}
 		r.ID, r.Reviewer, r.Agent, r.Name, r.User.ID, r.Side = id, "boss", "desk", "pay", "ada", engagement.SideInput
-		return storage{store: st, ttl: time.Hour, now: func() time.Time { return at }}.put(t.Context(), r)
-	}, func(st store.Store) (any, error) { return storage{store: st}.read(t.Context(), id) })
+		return NewQueue(Options{Store: st, TTL: time.Hour, Now: func() time.Time { return at }}).put(t.Context(), r)
+	}, func(st store.Store) (any, error) { return NewQueue(Options{Store: st}).read(t.Context(), id) })
 }

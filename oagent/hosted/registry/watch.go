@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 const (
@@ -23,27 +24,18 @@ const (
 func (r *Registry) Watch(ctx context.Context, changed func(context.Context) error) {
 	var seen []byte
 	for first := true; ctx.Err() == nil; {
-		if !first {
-			err := r.waitForChange(ctx, seen)
-			if errors.Is(err, errUnchanged) {
-				r.renew(ctx)
-				continue
-			}
-			if err != nil {
-				r.failed(ctx, err)
-				continue
-			}
-		}
 		value, err := r.indexValue(ctx)
-		if err == nil {
+		if err == nil && (first || !bytes.Equal(value, seen)) {
 			err = changed(ctx)
 		}
-		if err != nil {
-			r.failed(ctx, err)
-			continue
+		if err == nil {
+			seen, first = value, false
+			r.renew(ctx)
+			_, _, err = lease.Wait(ctx, r.options.Store, r.key, seen, time.Now().Add(renewInterval))
 		}
-		seen, first = value, false
-		r.renew(ctx)
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // a list that has expired is a change
+			r.failed(ctx, err)
+		}
 	}
 }
 
@@ -54,23 +46,6 @@ func (r *Registry) indexValue(ctx context.Context) ([]byte, error) {
 		return nil, nil
 	}
 	return record.Value, err
-}
-
-// errUnchanged reports that nothing changed for a long time.
-var errUnchanged = errors.New("nothing changed")
-
-// waitForChange waits until the index differs from seen. seen is nil if there was no index.
-func (r *Registry) waitForChange(ctx context.Context, seen []byte) error {
-	bounded, cancel := context.WithTimeout(ctx, renewInterval)
-	defer cancel()
-	_, err := r.options.Store.Wait(bounded, r.key, seen)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil // it has expired
-	case err != nil && bounded.Err() != nil && ctx.Err() == nil:
-		return errUnchanged
-	}
-	return err
 }
 
 // failed reports an error and waits before the next attempt.

@@ -203,15 +203,7 @@ const maxID = 64
 
 // validID reports whether the id can be that of a run, that is, of the form that rand.Text returns.
 func validID(id string) bool {
-	if id == "" || len(id) > maxID {
-		return false
-	}
-	for i := range len(id) {
-		if c := id[i]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return id != "" && len(id) <= maxID && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
 func isNotFound(err error) bool {
