@@ -1,7 +1,6 @@
 package modelapi
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -16,24 +15,16 @@ const AnthropicBaseURL = "https://api.anthropic.com"
 // anthropicVersion is the version of the API. Its format is that of this file and anthropic_response.go.
 const anthropicVersion = "2023-06-01"
 
-// anthropic is a model behind Anthropic's Messages API: POST {base}/v1/messages.
-type anthropic struct {
-	options model.APIOptions
-	api     format
-}
-
-// NewAnthropic returns a Model. The base URL may end in /v1 or not.
-func NewAnthropic(options model.APIOptions) (*anthropic, error) {
+// NewAnthropic returns a Model behind Anthropic's Messages API: POST {base}/v1/messages. The base URL may end in /v1 or not.
+func NewAnthropic(options model.APIOptions) (*format, error) {
 	options, err := options.WithDefaults(AnthropicBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &anthropic{options: options}
-	m.api = format{
-		Options: &m.options, URL: strings.TrimSuffix(strings.TrimRight(options.BaseURL, "/"), "/v1") + "/v1/messages",
-		SetKey: setAnthropicKey, Body: m.body, NewReader: func() responseReader { return new(anthropicReader) },
-	}
-	return m, nil
+	return &format{
+		Options: options, URL: strings.TrimSuffix(strings.TrimRight(options.BaseURL, "/"), "/v1") + "/v1/messages",
+		SetKey: setAnthropicKey, Body: anthropicBody, NewReader: func() responseReader { return new(anthropicReader) },
+	}, nil
 }
 
 func setAnthropicKey(header http.Header, key string) {
@@ -42,14 +33,6 @@ func setAnthropicKey(header http.Header, key string) {
 		header.Set("X-Api-Key", key)
 	}
 }
-
-// Generate implements model.Model. If onText is not nil, the response is streamed.
-func (m *anthropic) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
-	return m.api.Generate(ctx, request, onText)
-}
-
-// Interface guard
-var _ model.Model = (*anthropic)(nil)
 
 // messagesRequest is the body of a request.
 type messagesRequest struct {
@@ -103,12 +86,12 @@ type anthropicTool struct {
 
 func textBlock(text string) contentBlock { return contentBlock{Type: "text", Text: text} }
 
-// body returns the body of a request.
-func (m *anthropic) body(request *model.Request, names *toolNames, stream bool) any {
-	r := &messagesRequest{Model: m.options.Model, MaxTokens: model.Limit(request.MaxTokens, m.options.MaxTokens), Stream: stream}
-	r.Temperature = m.options.Temperature
-	if m.options.Effort != "" {
-		r.OutputConfig = &outputConfig{m.options.Effort}
+// anthropicBody returns the body of a request.
+func anthropicBody(o *model.APIOptions, request *model.Request, names *toolNames, stream bool) any {
+	r := &messagesRequest{Model: o.Model, MaxTokens: model.Limit(request.MaxTokens, o.MaxTokens), Stream: stream}
+	r.Temperature = o.Temperature
+	if o.Effort != "" {
+		r.OutputConfig = &outputConfig{o.Effort}
 	}
 	if request.System != "" {
 		block := textBlock(request.System)
@@ -127,7 +110,7 @@ func (m *anthropic) body(request *model.Request, names *toolNames, stream bool) 
 			role = "assistant"
 		}
 		// The API ignores the reasoning before the user's last message, and rejects empty messages.
-		blocks := contentBlocks(&request.Messages[i], names, i > lastUser && m.isOwn(&request.Messages[i]))
+		blocks := contentBlocks(&request.Messages[i], names, i > lastUser && isOwn(&request.Messages[i], o))
 		if n := len(blocks); n > 0 {
 			if last, ok := blocks[n-1].(contentBlock); ok && i == len(request.Messages)-1 {
 				last.CacheControl = cached() // the next request repeats this one, and adds messages
@@ -144,8 +127,8 @@ func (m *anthropic) body(request *model.Request, names *toolNames, stream bool) 
 }
 
 // isOwn reports whether this model generated a message, whose reasoning other models cannot read.
-func (m *anthropic) isOwn(message *model.Message) bool {
-	return message.Model == "" || message.Model == m.options.Model
+func isOwn(message *model.Message, o *model.APIOptions) bool {
+	return message.Model == "" || message.Model == o.Model
 }
 
 // contentBlocks returns the blocks of a message.

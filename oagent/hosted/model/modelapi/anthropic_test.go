@@ -86,7 +86,7 @@ func TestAnthropic_environment(t *testing.T) {
 func TestAnthropic_large_limit(t *testing.T) {
 	server := &modelserver.Server{Respond: modelserver.Sequence(modelserver.Step{Text: "ok"})}
 	m := startAnthropic(t, server)
-	m.options.MaxTokens = 100_000
+	m.Options.MaxTokens = 100_000
 	if _, err := m.Generate(t.Context(), &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "?"}}}, nil); err != nil {
 		t.Error(err)
 	}
@@ -154,7 +154,7 @@ func FuzzReadMessage(f *testing.F) {
 	})
 }
 
-func startAnthropic(t *testing.T, server *modelserver.Server) *anthropic {
+func startAnthropic(t *testing.T, server *modelserver.Server) *format {
 	t.Helper()
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)

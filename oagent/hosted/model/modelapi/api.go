@@ -1,5 +1,5 @@
 // Package modelapi calls models behind the HTTP APIs of their providers. An API has two files: the format of its requests
-// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go). openAI's Responses API,
+// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go). OpenAI's Responses API,
 // which is small, has one (responses.go).
 //
 // All APIs have the rest in common: the time limits, the limits of responses and event streams (api.go), the names of
@@ -30,15 +30,15 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// format is the format of an API, with the options of one model.
+// format is a model behind an API, with the format of that API.
 type format struct {
-	Options *model.APIOptions // with defaults
-	URL     string            // to which requests are sent with POST
+	Options model.APIOptions // with defaults
+	URL     string           // to which requests are sent with POST
 
 	// SetKey adds the API key to the header of a request. It may add more headers. key is "" for none.
 	SetKey func(header http.Header, key string)
 	// Body returns the body of a request, which is encoded as JSON.
-	Body func(request *model.Request, names *toolNames, stream bool) any
+	Body func(o *model.APIOptions, request *model.Request, names *toolNames, stream bool) any
 	// NewReader returns a Reader for one response.
 	NewReader func() responseReader
 }
@@ -67,11 +67,11 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 		return nil, model.Errorf(model.KindRequest, "%v", err)
 	}
 	names := newNames(request.Tools)
-	body, err := json.Marshal(a.Body(request, names, onText != nil), jsontext.AllowInvalidUTF8(true)) // of the results of tools
+	body, err := json.Marshal(a.Body(&a.Options, request, names, onText != nil), jsontext.AllowInvalidUTF8(true)) // of the results of tools
 	if err != nil {
 		return nil, model.Errorf(model.KindRequest, "the request cannot be encoded: %v", err)
 	}
-	c, err := begin(ctx, a.Options)
+	c, err := begin(ctx, &a.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +86,9 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 	}
 	return response, nil
 }
+
+// Interface guard
+var _ model.Model = (*format)(nil)
 
 // send sends a request and reads the response.
 func (a *format) send(c *call, body []byte, onText func(string)) (*model.Response, error) {

@@ -13,17 +13,16 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// OpenAIBaseURL is the API of openAI.
+// OpenAIBaseURL is the API of OpenAI.
 const OpenAIBaseURL = "https://api.openai.com/v1"
 
-// openAI is a model behind an openAI-compatible API: POST {base}/chat/completions. openAI, vLLM, Ollama, llama.cpp,
+// openAI is a model behind an OpenAI-compatible API: POST {base}/chat/completions. OpenAI, vLLM, Ollama, llama.cpp,
 // LiteLLM and many others serve it.
 //
-// The official SDK is not used: its client is one package with all of openAI's APIs. On linux/amd64 it adds 29 MB to a
+// The official SDK is not used: its client is one package with all of OpenAI's APIs. On linux/amd64 it adds 29 MB to a
 // program of 98 MB, and reads settings from the environment.
 type openAI struct {
-	options model.APIOptions
-	url     string
+	format
 
 	// completionTokens is true if the limit of the response is sent as max_completion_tokens, not as max_tokens.
 	completionTokens atomic.Bool
@@ -35,12 +34,15 @@ func NewOpenAI(options model.APIOptions) (*openAI, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &openAI{options: options, url: strings.TrimRight(options.BaseURL, "/") + "/chat/completions"}
+	m := &openAI{format: format{
+		Options: options, URL: strings.TrimRight(options.BaseURL, "/") + "/chat/completions",
+		SetKey: setOpenAIKey, NewReader: func() responseReader { return new(chatReader) },
+	}}
 	m.completionTokens.Store(options.CompletionTokens || isOpenAI(options.BaseURL))
 	return m, nil
 }
 
-// isOpenAI reports whether the API is openAI's own. Its newer models reject max_tokens, while
+// isOpenAI reports whether the API is OpenAI's own. Its newer models reject max_tokens, while
 // compatible servers often know only that.
 func isOpenAI(baseURL string) bool {
 	u, err := url.Parse(baseURL)
@@ -76,12 +78,9 @@ func limitMember(completion bool) string {
 }
 
 func (m *openAI) generate(ctx context.Context, request *model.Request, onText func(string), completion bool) (*model.Response, error) {
-	api := format{
-		Options: &m.options, URL: m.url, SetKey: setOpenAIKey,
-		Body: func(request *model.Request, names *toolNames, stream bool) any {
-			return m.body(request, names, stream, completion)
-		},
-		NewReader: func() responseReader { return new(chatReader) },
+	api := m.format
+	api.Body = func(o *model.APIOptions, request *model.Request, names *toolNames, stream bool) any {
+		return openAIBody(o, request, names, stream, completion)
 	}
 	return api.Generate(ctx, request, onText)
 }
@@ -143,14 +142,14 @@ type functionDescription struct {
 	Parameters  jsontext.Value `json:"parameters"`
 }
 
-// body returns the body of a request. What does not change comes first and the messages follow in their order, so that the
+// openAIBody returns the body of a request. What does not change comes first and the messages follow in their order, so that the
 // API finds the beginning of a longer conversation in its cache of prompts. With completion, the limit of the response is max_completion_tokens.
-func (m *openAI) body(request *model.Request, names *toolNames, stream, completion bool) *chatRequest {
-	r := &chatRequest{Model: m.options.Model, Stream: stream, Temperature: m.options.Temperature, ReasoningEffort: m.options.Effort}
+func openAIBody(o *model.APIOptions, request *model.Request, names *toolNames, stream, completion bool) *chatRequest {
+	r := &chatRequest{Model: o.Model, Stream: stream, Temperature: o.Temperature, ReasoningEffort: o.Effort}
 	if stream {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	limit := model.Limit(request.MaxTokens, m.options.MaxTokens)
+	limit := model.Limit(request.MaxTokens, o.MaxTokens)
 	if completion {
 		r.MaxCompletionTokens = limit
 	} else {

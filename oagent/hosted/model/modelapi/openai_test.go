@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// TestOpenAI_other_servers reads what compatible servers send that differs from openAI.
+// TestOpenAI_other_servers reads what compatible servers send that differs from OpenAI.
 func TestOpenAI_other_servers(t *testing.T) {
 	events := func(lines ...string) modelserver.Step {
 		return modelserver.Step{
@@ -81,7 +81,7 @@ func TestOpenAI_limit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := json.Marshal(m.body(&model.Request{}, newNames(nil), false, m.completionTokens.Load()))
+		body, err := json.Marshal(openAIBody(&m.Options, &model.Request{}, newNames(nil), false, m.completionTokens.Load()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package modelapi
 
 import (
-	"context"
 	"io"
 	"strings"
 
@@ -11,34 +10,18 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// responses is a model behind openAI's Responses API: POST {base}/responses. Each request has the whole conversation, and the
-// API stores nothing.
-type responses struct {
-	options model.APIOptions
-	api     format
-}
-
-// NewResponses returns a Model.
-func NewResponses(options model.APIOptions) (*responses, error) {
+// NewResponses returns a Model behind OpenAI's Responses API: POST {base}/responses. Each request has the whole conversation, and
+// the API stores nothing.
+func NewResponses(options model.APIOptions) (*format, error) {
 	options, err := options.WithDefaults(OpenAIBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &responses{options: options}
-	m.api = format{
-		Options: &m.options, URL: strings.TrimRight(options.BaseURL, "/") + "/responses",
-		SetKey: setOpenAIKey, Body: m.body, NewReader: func() responseReader { return new(responsesReader) },
-	}
-	return m, nil
+	return &format{
+		Options: options, URL: strings.TrimRight(options.BaseURL, "/") + "/responses",
+		SetKey: setOpenAIKey, Body: responsesBody, NewReader: func() responseReader { return new(responsesReader) },
+	}, nil
 }
-
-// Generate implements model.Model. If onText is not nil, the response is streamed.
-func (m *responses) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
-	return m.api.Generate(ctx, request, onText)
-}
-
-// Interface guard
-var _ model.Model = (*responses)(nil)
 
 // responsesRequest is the body of a request.
 type responsesRequest struct {
@@ -78,28 +61,28 @@ type responsesItem struct {
 	Output    *string        `json:"output,omitempty"`
 }
 
-// body returns the body of a request.
-func (m *responses) body(request *model.Request, names *toolNames, stream bool) any {
+// responsesBody returns the body of a request.
+func responsesBody(o *model.APIOptions, request *model.Request, names *toolNames, stream bool) any {
 	r := &responsesRequest{
-		Model: m.options.Model, Instructions: request.System, Stream: stream, Temperature: m.options.Temperature,
-		MaxOutputTokens: model.Limit(request.MaxTokens, m.options.MaxTokens),
+		Model: o.Model, Instructions: request.System, Stream: stream, Temperature: o.Temperature,
+		MaxOutputTokens: model.Limit(request.MaxTokens, o.MaxTokens),
 	}
-	if m.options.Effort != "" { // other models reject to include their reasoning
-		r.Reasoning, r.Include = &responsesThinking{m.options.Effort}, []string{encryptedReasoning}
+	if o.Effort != "" { // other models reject to include their reasoning
+		r.Reasoning, r.Include = &responsesThinking{o.Effort}, []string{encryptedReasoning}
 	}
 	for i := range request.Tools {
 		t := &request.Tools[i]
 		r.Tools = append(r.Tools, responsesTool{Type: "function", functionDescription: functionDescription{names.ToAPI(t.Name), t.Description, t.Parameters()}})
 	}
 	for i := range request.Messages {
-		r.Input = m.appendItems(r.Input, &request.Messages[i], names)
+		r.Input = appendItems(r.Input, &request.Messages[i], names, o)
 	}
 	return r
 }
 
 // appendItems appends the items of a message.
-func (m *responses) appendItems(to []any, message *model.Message, names *toolNames) []any {
-	if message.Model == m.options.Model { // other models cannot read it
+func appendItems(to []any, message *model.Message, names *toolNames, o *model.APIOptions) []any {
+	if message.Model == o.Model { // other models cannot read it
 		for _, part := range message.Reasoning {
 			to = append(to, part)
 		}

@@ -24,7 +24,7 @@ const (
 	statusOverloaded = 529 // Anthropic
 )
 
-// fault is an error object of an API. openAI, Anthropic and most compatible servers send it as
+// fault is an error object of an API. OpenAI, Anthropic and most compatible servers send it as
 // the member error.
 type fault struct {
 	Message string         `json:"message"`
@@ -116,7 +116,7 @@ func (f *fault) is(name string) bool {
 // long. Not all have a code for it.
 var contextPhrases = []string{
 	"prompt is too long",     // Anthropic
-	"maximum context length", // openAI, vLLM
+	"maximum context length", // OpenAI, vLLM
 	"context window",         // Responses of newer models
 	"context size",           // llama.cpp
 }
@@ -161,7 +161,7 @@ func (f *fault) status() int {
 }
 
 // retryAfter returns how many seconds the API asks to wait (RFC 9110, 10.2.3, and the header
-// Retry-After-Ms of openAI). It returns 0 if it does not ask.
+// Retry-After-Ms of OpenAI). It returns 0 if it does not ask.
 func retryAfter(header http.Header) int {
 	value := header.Get("Retry-After")
 	if ms, err := strconv.Atoi(header.Get("Retry-After-Ms")); err == nil && ms > 0 {
