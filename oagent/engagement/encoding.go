@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,19 +23,17 @@ import (
 // encodingVersion is the first byte of a state or an entry.
 const encodingVersion = 1
 
-// codec appends fields, or reads them.
+// codec appends fields, or reads them. After an error, its methods read zero values.
 type codec struct {
-	to      encoder
-	from    decoder
+	b       []byte // the encoding so far; when reading, the rest of it
 	reading bool
+	err     error
 	tag     byte // when reading: the tag of the next field; 0 at the end and after an error
 	rest    int  // when reading: bytes that were unread before the last pass over the fields
 }
 
 // appending returns a codec that appends to dst.
-func appending(dst []byte) codec {
-	return codec{to: encoder{append(dst, encodingVersion)}}
-}
+func appending(dst []byte) codec { return codec{b: append(dst, encodingVersion)} }
 
 // reading returns a codec that reads an encoding:
 //
@@ -44,7 +41,12 @@ func appending(dst []byte) codec {
 //
 // One pass is enough if the encoding has the fields in that order.
 func reading(data []byte) codec {
-	c := codec{from: newDecoder(data), reading: true, rest: -1}
+	c := codec{b: data, reading: true, rest: -1}
+	if len(data) == 0 || data[0] != encodingVersion {
+		c.fail()
+		return c
+	}
+	c.b = data[1:]
 	c.next()
 	return c
 }
@@ -52,28 +54,66 @@ func reading(data []byte) codec {
 // more reports whether there are fields to read. It fails if the last pass has read none, because
 // their tag is unknown.
 func (c *codec) more() bool {
-	if c.tag != 0 && len(c.from.b) == c.rest {
-		c.from.fail()
+	if c.tag != 0 && len(c.b) == c.rest {
+		c.fail()
 	}
-	c.rest = len(c.from.b)
-	return c.tag != 0 && c.from.err == nil
+	c.rest = len(c.b)
+	return c.tag != 0
 }
+
+func (c *codec) fail() { c.b, c.tag, c.err = nil, 0, stored.ErrUnreadable }
 
 // next reads the next tag.
 func (c *codec) next() {
-	tag, ok := c.from.next()
-	if ok && tag == 0 {
-		c.from.fail()
+	if c.tag = 0; c.err != nil || len(c.b) == 0 {
+		return
 	}
-	c.tag = tag
+	if c.tag, c.b = c.b[0], c.b[1:]; c.tag == 0 {
+		c.fail()
+	}
+}
+
+// number reads a number.
+func (c *codec) number() int64 {
+	n, size := binary.Varint(c.b)
+	if size <= 0 {
+		c.fail()
+		return 0
+	}
+	c.b = c.b[size:]
+	return n
+}
+
+// text reads a text, which aliases the encoding.
+func (c *codec) text() []byte {
+	length, size := binary.Uvarint(c.b)
+	if size <= 0 || length > uint64(len(c.b)-size) {
+		c.fail()
+		return nil
+	}
+	end := size + int(length) //nolint:gosec // at most the length of the input
+	text := c.b[size:end:end]
+	c.b = c.b[end:]
+	return text
+}
+
+// appendText appends a text and returns where it is in the encoding.
+func (c *codec) appendText(tag byte, text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	c.b = binary.AppendUvarint(append(c.b, tag), uint64(len(text)))
+	start := len(c.b)
+	c.b = append(c.b, text...)
+	return c.b[start:len(c.b):len(c.b)]
 }
 
 func integer[T int | int64 | uint64](c *codec, tag byte, n *T) {
 	switch {
-	case !c.reading:
-		c.to.number(tag, int64(*n))
-	case c.tag == tag:
-		*n = T(c.from.number())
+	case !c.reading && *n != 0:
+		c.b = binary.AppendVarint(append(c.b, tag), int64(*n))
+	case c.reading && c.tag == tag:
+		*n = T(c.number())
 		c.next()
 	}
 }
@@ -88,12 +128,14 @@ func since(c *codec, tag byte, n *int64, base int64) {
 	*n = relative + base
 }
 
+// text is for a text. Texts become part of JSON later, so invalid UTF-8 is replaced.
 func text[T ~string](c *codec, tag byte, t *T) {
 	switch {
-	case !c.reading:
-		c.to.text(tag, string(*t))
-	case c.tag == tag:
-		*t = T(c.from.text())
+	case !c.reading && *t != "":
+		valid := strings.ToValidUTF8(string(*t), "\ufffd")
+		c.b = append(binary.AppendUvarint(append(c.b, tag), uint64(len(valid))), valid...)
+	case c.reading && c.tag == tag:
+		*t = T(c.text())
 		c.next()
 	}
 }
@@ -103,10 +145,10 @@ func asJSON[T any](c *codec, tag byte, list *[]T) {
 	switch {
 	case !c.reading && len(*list) > 0:
 		encoded, _ := json.Marshal(*list)
-		c.to.bytes(tag, encoded)
+		c.appendText(tag, encoded)
 	case c.reading && c.tag == tag:
-		if json.Unmarshal(c.from.bytes(), list) != nil {
-			c.from.fail()
+		if json.Unmarshal(c.text(), list) != nil {
+			c.fail()
 		}
 		c.next()
 	}
@@ -116,95 +158,12 @@ func asJSON[T any](c *codec, tag byte, list *[]T) {
 func (c *codec) alias(tag byte, t *jsontext.Value) {
 	switch {
 	case !c.reading:
-		*t = c.to.bytes(tag, *t)
+		*t = c.appendText(tag, *t)
 	case c.tag == tag:
-		*t = c.from.bytes()
+		*t = c.text()
 		c.next()
 	}
 }
-
-// encoder appends fields.
-type encoder struct{ b []byte }
-
-func (e *encoder) number(tag byte, n int64) {
-	if n != 0 {
-		e.b = binary.AppendVarint(append(e.b, tag), n)
-	}
-}
-
-// text appends a text. Texts become part of JSON later, so invalid UTF-8 is replaced.
-func (e *encoder) text(tag byte, text string) {
-	if text != "" {
-		if !utf8.ValidString(text) {
-			text = strings.ToValidUTF8(text, "\ufffd")
-		}
-		e.b = binary.AppendUvarint(append(e.b, tag), uint64(len(text)))
-		e.b = append(e.b, text...)
-	}
-}
-
-// bytes appends a text and returns where it is in the encoding.
-func (e *encoder) bytes(tag byte, text []byte) []byte {
-	if len(text) == 0 {
-		return nil
-	}
-	e.b = binary.AppendUvarint(append(e.b, tag), uint64(len(text)))
-	start := len(e.b)
-	e.b = append(e.b, text...)
-	return e.b[start:len(e.b):len(e.b)]
-}
-
-// decoder reads fields. After an error, its methods return zero values.
-type decoder struct {
-	b   []byte
-	err error
-}
-
-// newDecoder reads the version.
-func newDecoder(b []byte) decoder {
-	if len(b) == 0 || b[0] != encodingVersion {
-		return decoder{err: stored.ErrUnreadable}
-	}
-	return decoder{b: b[1:]}
-}
-
-// next returns the tag of the next field. ok is false at the end and after an error.
-func (d *decoder) next() (tag byte, ok bool) {
-	if d.err != nil || len(d.b) == 0 {
-		return 0, false
-	}
-	tag = d.b[0]
-	d.b = d.b[1:]
-	return tag, true
-}
-
-func (d *decoder) fail() {
-	d.b, d.err = nil, stored.ErrUnreadable
-}
-
-func (d *decoder) number() int64 {
-	n, size := binary.Varint(d.b)
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[size:]
-	return n
-}
-
-// bytes returns a text, which aliases the input.
-func (d *decoder) bytes() []byte {
-	length, size := binary.Uvarint(d.b)
-	if size <= 0 || length > uint64(len(d.b)-size) {
-		d.fail()
-		return nil
-	}
-	text := d.b[size : size+int(length) : size+int(length)] //nolint:gosec // at most the length of the input
-	d.b = d.b[size+int(length):]                            //nolint:gosec // as above
-	return text
-}
-
-func (d *decoder) text() string { return string(d.bytes()) }
 
 // Tags of the fields of a state, see encoding.go.
 const (
@@ -239,7 +198,7 @@ const (
 func (s *State) append(dst []byte) []byte {
 	c := appending(dst)
 	s.fields(&c)
-	return c.to.b
+	return c.b
 }
 
 // decodeState reads a state of the store.
@@ -249,11 +208,11 @@ func decodeState(key string, value []byte) (*State, error) {
 	for c.more() {
 		s.fields(&c)
 	}
-	if c.from.err == nil && (s.Recent < 0 || s.Recent >= max(len(s.Names), 1)) {
-		c.from.fail()
+	if s.Recent < 0 || s.Recent >= max(len(s.Names), 1) {
+		c.fail()
 	}
-	if c.from.err != nil {
-		return nil, stored.Unreadable("engagements", key, c.from.err)
+	if c.err != nil {
+		return nil, stored.Unreadable("engagements", key, c.err)
 	}
 	s.Last += s.Started
 	s.ProlongedAt += s.Started
@@ -280,9 +239,9 @@ func (s *State) fields(c *codec) {
 	integer(c, tagRecent, &s.Recent)
 	switch {
 	case !c.reading:
-		c.to.bytes(tagTail, s.tail) // not an alias, because the State appends to its tail
+		c.appendText(tagTail, s.tail) // not an alias, because the State appends to its tail
 	case c.tag == tagTail:
-		s.tail = c.from.bytes()
+		s.tail = c.text()
 		c.next()
 	}
 	integer(c, tagRenewals, &s.Earlier.Renewals)
@@ -293,12 +252,15 @@ func (s *State) fields(c *codec) {
 	asJSON(c, tagQuestions, &s.Assigned)
 	if !c.reading {
 		for i := range s.Names {
-			c.to.call(&s.Names[i])
+			n := &s.Names[i]
+			text(c, tagCalls, &n.Name)
+			for _, number := range [...]int64{n.Count, n.Call, n.Begun, n.Done} {
+				c.b = binary.AppendVarint(c.b, number)
+			}
 		}
 	}
 	for c.reading && c.tag == tagCalls {
-		d := &c.from
-		s.Names = append(s.Names, CallSummary{Name: d.text(), Count: d.number(), Call: d.number(), Begun: d.number(), Done: d.number()})
+		s.Names = append(s.Names, CallSummary{Name: string(c.text()), Count: c.number(), Call: c.number(), Begun: c.number(), Done: c.number()})
 		c.next()
 	}
 }
@@ -317,15 +279,6 @@ func (s *State) endingFields(c *codec) {
 	if c.reading && at != 0 {
 		s.Ended = &Ending{At: Milliseconds(at), Kind: ended.Kind, Rule: ended.Rule, Why: ended.Why}
 	}
-}
-
-// call appends a CallSummary.
-func (e *encoder) call(n *CallSummary) {
-	e.text(tagCalls, n.Name)
-	e.b = binary.AppendVarint(e.b, n.Count)
-	e.b = binary.AppendVarint(e.b, n.Call)
-	e.b = binary.AppendVarint(e.b, n.Begun)
-	e.b = binary.AppendVarint(e.b, n.Done)
 }
 
 // Tags of the fields of an entry, see encoding.go.
@@ -362,8 +315,8 @@ func decodeEntry(key string, data []byte) (Entry, error) {
 	for c.more() {
 		e.fields(&c)
 	}
-	if c.from.err != nil {
-		return Entry{}, stored.Unreadable("engagements", key, c.from.err)
+	if c.err != nil {
+		return Entry{}, stored.Unreadable("engagements", key, c.err)
 	}
 	return e, nil
 }
@@ -379,11 +332,11 @@ func (e *Entry) fields(c *codec) {
 	case e.Event == "":
 		e.Event, e.CallID = e.CallID, ""
 	}
-	switch {
+	switch at := e.At.UnixNano(); {
 	case !c.reading:
-		c.to.number(tagAt, e.At.UnixNano())
+		integer(c, tagAt, &at)
 	case c.tag == tagAt:
-		e.At = time.Unix(0, c.from.number()).UTC()
+		e.At = time.Unix(0, c.number()).UTC()
 		c.next()
 	}
 	integer(c, tagCall, &e.Call)
@@ -421,5 +374,5 @@ func (e *Entry) size() int {
 func (e *Entry) append(dst []byte) []byte {
 	c := appending(dst)
 	e.fields(&c)
-	return c.to.b
+	return c.b
 }
