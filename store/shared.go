@@ -2,12 +2,14 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
 	"math/rand/v2"
-	"sync"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/broadcast"
 )
 
 // PollInterval is the longest time between two reads of Waiters.Await.
@@ -55,79 +57,29 @@ func (l *KeyLocks) Acquire(ctx context.Context, key string) (HeldKey, error) {
 	}
 }
 
-// Waiters holds the Wait calls in progress, by key. The zero value is ready to use.
+// Waiters are the Wait calls in progress, by key. The zero value is ready to use.
 type Waiters struct {
-	mu    sync.Mutex
-	byKey map[string]*keyWaiters
+	broadcast.Hub[struct{}]
 }
 
-// keyWaiters counts the Wait calls for one key.
-type keyWaiters struct {
-	changed chan struct{} // closed by the next change
-	count   int
-}
-
-// Join registers the caller as a waiter for the key. The caller must call Leave.
-func (w *Waiters) Join(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	k := w.byKey[key]
-	if k == nil {
-		if w.byKey == nil {
-			w.byKey = make(map[string]*keyWaiters)
-		}
-		k = &keyWaiters{changed: make(chan struct{})}
-		w.byKey[key] = k
-	}
-	k.count++
-}
-
-// Leave ends what Join began.
-func (w *Waiters) Leave(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	k := w.byKey[key]
-	if k.count--; k.count == 0 {
-		delete(w.byKey, key)
-	}
-}
-
-// Changed returns a channel that the next change of the key closes. The caller must
-// have called Join.
-func (w *Waiters) Changed(key string) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.byKey[key].changed
-}
+// Join returns a channel that receives when the record may have changed. The caller must call leave.
+func (w *Waiters) Join(key string) (changed <-chan struct{}, leave func()) { return w.Listen(key, 1) }
 
 // Wake makes all waiters for the key read the record again.
-func (w *Waiters) Wake(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if k := w.byKey[key]; k != nil {
-		close(k.changed)
-		k.changed = make(chan struct{})
-	}
-}
+func (w *Waiters) Wake(key string) { w.Send(key, struct{}{}) }
 
 // WakeAll makes all waiters read their records again.
-func (w *Waiters) WakeAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, k := range w.byKey {
-		close(k.changed)
-		k.changed = make(chan struct{})
-	}
-}
+func (w *Waiters) WakeAll() { w.SendAll(struct{}{}) }
 
-// Await implements Store.Wait for records that other nodes change, too: it also reads the record every PollInterval, since
-// a notification can be lost, and since records expire. get is Store.Get. The caller must have called Join.
-func (w *Waiters) Await(ctx context.Context, key string, seen []byte, closing <-chan struct{}, get func() (Record, error)) (Record, error) {
+// Await implements Store.Wait. get is Store.Get, and returns when the record must be read again although nothing has woken the
+// waiter; 0 if a notification can be lost, or if it is not known when the record expires: then at the latest after PollInterval.
+func (w *Waiters) Await(ctx context.Context, key string, seen []byte, closing <-chan struct{}, get func() (Record, time.Duration, error)) (Record, error) {
+	changed, leave := w.Join(key)
+	defer leave()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		changed := w.Changed(key)
-		r, err := get()
+		r, again, err := get()
 		switch {
 		case errors.Is(err, ErrNotFound):
 			if seen != nil {
@@ -138,7 +90,7 @@ func (w *Waiters) Await(ctx context.Context, key string, seen []byte, closing <-
 		case seen == nil || !bytes.Equal(r.Value, seen):
 			return r, nil
 		}
-		timer.Reset(PollInterval/2 + rand.N(PollInterval/2)) //nolint:gosec // only spreads reads
+		timer.Reset(cmp.Or(again, PollInterval/2+rand.N(PollInterval/2))) //nolint:gosec // only spreads reads
 		select {
 		case <-changed:
 		case <-timer.C:
@@ -148,13 +100,6 @@ func (w *Waiters) Await(ctx context.Context, key string, seen []byte, closing <-
 			return Record{}, ErrClosed
 		}
 	}
-}
-
-// Empty reports whether there are no waiters.
-func (w *Waiters) Empty() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.byKey) == 0
 }
 
 // Detach returns a context for an operation on a Store that must not be canceled with ctx: it would be

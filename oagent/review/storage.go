@@ -67,11 +67,11 @@ func (q *Queue) ShareReleased(ctx context.Context, r *Review) {
 	if err != nil {
 		return
 	}
-	_ = q.change(ctx, r.ID, func(stored *Review) error {
-		if stored == nil || stored.Outputs == nil {
+	_ = q.change(ctx, r.ID, func(current *Review) error {
+		if current == nil || current.Outputs == nil {
 			return engagement.ErrUnchanged
 		}
-		stored.Outputs = nil
+		current.Outputs = nil
 		return nil
 	})
 }

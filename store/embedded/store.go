@@ -110,42 +110,16 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	s.waiters.Join(key)
-	defer s.waiters.Leave(key)
-	for {
-		changed := s.waiters.Changed(key)
-		r, err := s.get(ctx, key)
-		if err != nil {
-			return store.Record{}, err
+	return s.waiters.Await(ctx, key, seen, s.closing, func() (store.Record, time.Duration, error) {
+		switch r, err := s.get(ctx, key); {
+		case err != nil:
+			return store.Record{}, 0, err
+		case r == nil:
+			return store.Record{}, store.MaxTTL, store.ErrNotFound // nothing happens before a change, which wakes the waiter
+		default:
+			return r.public(), max(time.Until(time.UnixMilli(r.expires)), 0) + time.Millisecond, nil
 		}
-		if r == nil && seen != nil {
-			return store.Record{}, store.ErrNotFound
-		}
-		if r != nil && (seen == nil || !bytes.Equal(r.value, seen)) {
-			return r.public(), nil
-		}
-		if err := s.waitForChange(ctx, changed, r); err != nil {
-			return store.Record{}, err
-		}
-	}
-}
-
-// waitForChange blocks until the record may have changed or expired.
-func (s *Store) waitForChange(ctx context.Context, changed <-chan struct{}, r *record) error {
-	var expired <-chan time.Time
-	if r != nil {
-		expired = time.After(time.Until(time.UnixMilli(r.expires)) + time.Millisecond)
-	}
-	select {
-	case <-changed:
-		return nil
-	case <-expired:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.closing:
-		return store.ErrClosed
-	}
+	})
 }
 
 // Put implements store.Store.

@@ -270,3 +270,19 @@ func TestUpdate_returns_the_error_of_the_change(t *testing.T) {
 		t.Errorf("error %v, want that of the change", err)
 	}
 }
+
+// TestStore_wait_ends_with_the_record wants a caller that waits to learn of the expiry of a record at once: nothing else wakes it before
+// the sweep.
+func TestStore_wait_ends_with_the_record(t *testing.T) {
+	s := openTest(t, Options{})
+	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: 50 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := s.Wait(t.Context(), "k", []byte("x")); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("got %v, want %v", err, store.ErrNotFound)
+	}
+	if took := time.Since(began); took >= store.PollInterval/2 {
+		t.Errorf("the expiry was noticed after %s", took)
+	}
+}

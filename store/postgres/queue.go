@@ -56,10 +56,9 @@ func (q *Queue) Push(ctx context.Context, job store.Job, node string) error {
 
 // Take blocks until there is a job for the node, and returns it. ack removes the job. Each node needs its own name.
 func (q *Queue) Take(ctx context.Context, node string, skip func(lane int) bool) (job store.Job, ack func(), err error) {
-	q.feed.waiters.Join(q.waiting())
-	defer q.feed.waiters.Leave(q.waiting())
+	changed, leave := q.feed.waiters.Join(q.waiting())
+	defer leave()
 	for ctx.Err() == nil {
-		changed := q.feed.waiters.Changed(q.waiting())
 		lanes := q.lanes(skip)
 		// If the search were canceled, the server might have taken a job for this node that Take does not return.
 		id, job, err := q.next(context.WithoutCancel(ctx), node, lanes)

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -166,10 +167,10 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	name := recordName(key)
-	s.feed.waiters.Join(name)
-	defer s.feed.waiters.Leave(name)
-	return s.feed.waiters.Await(ctx, name, seen, s.connection.closing, func() (store.Record, error) { return s.Get(ctx, key) })
+	return s.feed.waiters.Await(ctx, recordName(key), seen, s.connection.closing, func() (store.Record, time.Duration, error) {
+		r, err := s.Get(ctx, key)
+		return r, 0, err
+	})
 }
 
 // Exclusive implements store.Store.

@@ -175,10 +175,11 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	s.changes.waiters.Join(key)
-	defer s.changes.waiters.Leave(key)
-	s.changes.subscribe()
-	return s.changes.waiters.Await(ctx, key, seen, s.connection.closing, func() (store.Record, error) { return s.Get(ctx, key) })
+	return s.changes.waiters.Await(ctx, key, seen, s.connection.closing, func() (store.Record, time.Duration, error) {
+		s.changes.subscribe()
+		r, err := s.Get(ctx, key)
+		return r, 0, err
+	})
 }
 
 // Exclusive implements store.Store.

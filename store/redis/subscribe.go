@@ -83,7 +83,7 @@ func (f *changeFeed) run() {
 func (f *changeFeed) endIfIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.waiters.Empty() {
+	if !f.waiters.IsEmpty() {
 		return false
 	}
 	f.subscribed = false

@@ -3,57 +3,9 @@ package run
 import (
 	"context"
 	"errors"
-	"sync"
 )
 
-// textBroadcaster sends the text that models write to the subscribers of a run on this node.
-type textBroadcaster struct {
-	mu          sync.Mutex
-	subscribers map[string]map[chan textPiece]struct{} // by run
-}
-
-// textPiece is a piece of the text of a message of the model.
-type textPiece struct {
-	text string
-	turn int // the number of the message, from 1
-
-	restart bool // the message begins again; text is ""
-}
-
-const textBuffer = 64 // pieces of text that a slow subscriber may lag behind
-
-func (t *textBroadcaster) subscribe(id string) (pieces <-chan textPiece, unsubscribe func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := make(chan textPiece, textBuffer)
-	if t.subscribers == nil {
-		t.subscribers = make(map[string]map[chan textPiece]struct{})
-	}
-	if t.subscribers[id] == nil {
-		t.subscribers[id] = make(map[chan textPiece]struct{})
-	}
-	t.subscribers[id][c] = struct{}{}
-	return c, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.subscribers[id], c)
-		if len(t.subscribers[id]) == 0 {
-			delete(t.subscribers, id)
-		}
-	}
-}
-
-// publish never blocks. A subscriber that is too slow misses pieces; the state has the whole text.
-func (t *textBroadcaster) publish(id string, piece textPiece) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for c := range t.subscribers[id] {
-		select {
-		case c <- piece:
-		default:
-		}
-	}
-}
+const textBuffer = 64 // pieces of text that a slow subscriber may lag behind; it misses further ones, and the state has the whole text
 
 // Event reports progress of a run. Either State or Text is set.
 type Event struct {
@@ -68,14 +20,12 @@ type Event struct {
 	Restart bool
 }
 
-func (p textPiece) event() Event { return Event{Text: p.text, Turn: p.turn, Restart: p.restart} }
-
 // Follow calls handle for each event of a run, until the run has ended, ctx ends or handle returns an
 // error. It returns the error of handle or of the store; nil if the run or ctx has ended.
 func (r *Runner) Follow(ctx context.Context, id string, handle func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pieces, unsubscribe := r.texts.subscribe(id)
+	pieces, unsubscribe := r.texts.Listen(id, textBuffer)
 	defer unsubscribe()
 	states := make(chan *State)
 	failed := make(chan error, 1)
@@ -83,12 +33,12 @@ func (r *Runner) Follow(ctx context.Context, id string, handle func(Event) error
 	for {
 		select {
 		case piece := <-pieces:
-			if err := handle(piece.event()); err != nil {
+			if err := handle(piece); err != nil {
 				return err
 			}
 		case st := <-states:
 			for len(pieces) > 0 { // they were written before the state
-				if err := handle((<-pieces).event()); err != nil {
+				if err := handle(<-pieces); err != nil {
 					return err
 				}
 			}

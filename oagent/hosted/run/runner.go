@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/broadcast"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -29,7 +30,7 @@ type Runner struct {
 	nodes   presence
 	queue   *scheduler // the jobs that this node works on next
 	shares  *admission
-	texts   textBroadcaster
+	texts   broadcast.Hub[Event] // what models write, by run, for its subscribers on this node
 
 	leave context.CancelFunc // ends the announcements that this node is alive
 	left  sync.WaitGroup     // those announcements

@@ -147,7 +147,7 @@ func (e *execution) generate(ctx context.Context, request *model.Request) (*mode
 	request.Once, request.Agent, request.User = e.state.ModelTries > 0, e.agent.Name, e.state.User.ID
 	request.OnRestart = func() {
 		begun = false
-		e.runner.texts.publish(e.id, textPiece{turn: e.state.Turns, restart: true})
+		e.runner.texts.Send(e.id, Event{Turn: e.state.Turns, Restart: true})
 	}
 	response, err := e.model.Generate(ctx, request, onText)
 	if err != nil && begun {
@@ -281,7 +281,7 @@ func (e *execution) onText() func(string) {
 		return nil
 	}
 	turn := e.state.Turns
-	return func(piece string) { e.runner.texts.publish(e.id, textPiece{text: piece, turn: turn}) }
+	return func(piece string) { e.runner.texts.Send(e.id, Event{Text: piece, Turn: turn}) }
 }
 
 // errTooLarge is the error for a response that exceeds the limits of a run, or of a Model.
