@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -91,6 +90,8 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 	}
 	scratch := buffer.Get()
 	defer buffer.Put(scratch)
+	ctx, cancel := context.WithTimeout(ctx, e.options.Limits.Time) // for all expressions of the response
+	defer cancel()
 	i := insertion{
 		enhancer:  e,
 		exchange:  x,
@@ -98,38 +99,12 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 		body:      body,
 		scratch:   scratch,
 		variables: variables{exchange: x, reads: e.reads},
-		clock:     clock{parent: ctx, end: time.Now().Add(e.options.Limits.Time)},
+		ctx:       ctx,
 	}
-	defer i.clock.stop()
 	i.variables.body.Raw = trim(body)
 	i.run()
 	if i.outcome.Reason != "" {
 		return dst, i.outcome
 	}
 	return i.dst, i.outcome
-}
-
-// clock is the time limit for all expressions of one response.
-type clock struct {
-	parent context.Context
-	end    time.Time
-	ctx    context.Context // created for the first expression that can be interrupted
-	cancel context.CancelFunc
-}
-
-func (c *clock) context() context.Context {
-	if c.ctx == nil {
-		c.ctx, c.cancel = context.WithDeadline(c.parent, c.end)
-	}
-	return c.ctx
-}
-
-func (c *clock) ended() bool {
-	return !time.Now().Before(c.end)
-}
-
-func (c *clock) stop() {
-	if c.cancel != nil {
-		c.cancel()
-	}
 }

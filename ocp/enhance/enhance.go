@@ -181,7 +181,7 @@ func Compile(properties []Property, options Options) (*Enhancer, error) {
 		if slices.ContainsFunc(e.properties, func(known property) bool { return known.Name == p.Name }) {
 			return nil, fmt.Errorf("property %s: it is there twice; give it one expression", p.Name)
 		}
-		program, err := env.compile(p.Expression)
+		program, err := compile(env, p.Expression)
 		if err != nil {
 			return nil, fmt.Errorf("property %s: %w", p.Name, err)
 		}

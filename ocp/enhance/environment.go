@@ -7,7 +7,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/types/ref"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/celenv"
@@ -24,22 +23,14 @@ var fieldsOf = map[string][]string{
 	"tool":     {"name", "operation_id", "method", "path", "tags"},
 }
 
-// An environment compiles expressions.
-type environment struct {
-	env *celenv.Environment
-}
-
-func newEnvironment(cost uint64) (*environment, error) {
-	env, err := celenv.New(celenv.Limits{Cost: cost},
+// newEnvironment returns the environment of the expressions.
+func newEnvironment(cost uint64) (*celenv.Environment, error) {
+	return celenv.New(celenv.Limits{Cost: cost},
 		celenv.Variable{Name: "ocp", Type: celenv.Fields()},
 		celenv.Variable{Name: "request", Type: celenv.Fields()},
 		celenv.Variable{Name: "response", Type: celenv.Fields()},
 		celenv.Variable{Name: "tool", Type: celenv.Fields()},
 		celenv.Variable{Name: "item", Type: cel.DynType})
-	if err != nil {
-		return nil, err
-	}
-	return &environment{env: env}, nil
 }
 
 // A program is a compiled expression.
@@ -49,8 +40,8 @@ type program struct {
 	schema jsontext.Value // the schema of its result
 }
 
-func (e *environment) compile(expression string) (*program, error) {
-	compiled, err := e.env.Compile(expression)
+func compile(env *celenv.Environment, expression string) (*program, error) {
+	compiled, err := env.Compile(expression)
 	if err != nil {
 		return nil, err
 	}
@@ -59,14 +50,6 @@ func (e *environment) compile(expression string) (*program, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// evaluate runs the program.
-func (p *program) evaluate(clock *clock, v *variables) (ref.Val, error) {
-	if !p.expr.Loops() {
-		return p.expr.Evaluate(v)
-	}
-	return p.expr.EvaluateContext(clock.context(), v)
 }
 
 // survey finds the context fields that the expression reads, and rejects fields that

@@ -25,7 +25,7 @@ type insertion struct {
 	added     int    // bytes in dst that are not from body
 	scratch   *buffer.Buffer
 	variables variables
-	clock     clock
+	ctx       context.Context
 	outcome   Outcome
 	failed    uint64 // the properties in outcome.Failures, one bit each
 	exhausted uint64 // the properties that are not tried again in this response
@@ -107,7 +107,7 @@ func (i *insertion) members(present uint64, empty bool) {
 // compute returns the JSON of one property, or nil if the expression returns no value.
 // The result is valid until the next call.
 func (i *insertion) compute(p *property) (value []byte, failure *Failure) {
-	result, err := p.program.evaluate(&i.clock, &i.variables)
+	result, err := p.program.expr.EvaluateContext(i.ctx, &i.variables)
 	if err != nil {
 		return nil, &Failure{p.Name, reasonOf(err), err}
 	}
@@ -167,7 +167,7 @@ func (i *insertion) items(list jsontext.Value) {
 		if walk.Value.Kind() != '{' {
 			continue
 		}
-		if i.clock.ended() {
+		if i.ctx.Err() != nil {
 			i.outcome.Reason, i.outcome.Err = Deadline, context.DeadlineExceeded
 			return
 		}
