@@ -121,30 +121,20 @@ func (l *Linter) typeOf(part ast.NavigableExpr, as purpose) *cel.Type {
 
 // literalPath splits an expression like recent["get-trip"].inputs into its variable and its
 // literal names. An expression that tests existence is not a path.
-func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
-	switch part.Kind() {
-	case ast.IdentKind:
-		return part.AsIdent(), nil, true
-	case ast.SelectKind:
-		s := part.AsSelect()
-		if s.IsTestOnly() {
+func literalPath(part ast.NavigableExpr) (variable string, steps []string, ok bool) {
+	for part.Kind() != ast.IdentKind {
+		operands := part.Children()
+		if len(operands) == 0 {
 			return "", nil, false
 		}
-		variable, steps, ok = literalPath(s.Operand())
-		return variable, append(steps, s.FieldName()), ok
-	case ast.CallKind:
-		call := part.AsCall()
-		if call.FunctionName() != operators.Index || call.Args()[1].Kind() != ast.LiteralKind {
-			return "", nil, false
-		}
-		key, isText := call.Args()[1].AsLiteral().(types.String)
+		step, isText := stepOf(part, operands[0]).(types.String)
 		if !isText {
 			return "", nil, false
 		}
-		variable, steps, ok = literalPath(call.Args()[0])
-		return variable, append(steps, string(key)), ok
+		steps, part = append(steps, string(step)), operands[0]
 	}
-	return "", nil, false
+	slices.Reverse(steps)
+	return part.AsIdent(), steps, true
 }
 
 // argumentType returns the CEL type of an argument's values. It returns nil if the schema does
@@ -204,7 +194,7 @@ func (l *Linter) findInputs(e *expression) {
 func (l *Linter) entryOf(root, ident ast.NavigableExpr) (name string, entry ast.NavigableExpr) {
 	variable := ident.AsIdent()
 	if loop := binderOf(ident); loop != nil {
-		of, steps, ok := literalPath(loop.AsComprehension().IterRange())
+		of, steps, ok := literalPath(loop.Children()[0]) // what it iterates over
 		if ok && of == historyVariable && len(steps) == 1 && !celenv.IsShadowed(root, historyVariable) && loop.AsComprehension().IterVar2() == "" {
 			return steps[0], ident
 		}
