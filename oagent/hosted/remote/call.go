@@ -123,7 +123,7 @@ func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, erro
 	if err != nil {
 		return nil, &Error{Message: "the reference is not the URL of an agent", Cause: err}
 	}
-	if err := call.Chain.checkCall(target.Host, target.Path); err != nil {
+	if _, err := call.Chain.Enter(target.Host, target.Path); err != nil {
 		return nil, &Error{Message: fmt.Sprintf("%s was not called: %v", call.Reference, err), Cause: err}
 	}
 	if _, err := c.Definition(ctx, call.Reference); err != nil {
@@ -140,29 +140,27 @@ func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, erro
 	return e, nil
 }
 
-// request returns a request with the operator's credentials for the host.
-func (h *host) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
+// newRequest returns a request with credentials. The error says whose they are, if they are not available.
+func newRequest(ctx context.Context, method, address string, body io.Reader, authorize func(*http.Request) error, whose string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, body)
-	if err == nil && h.Authorize != nil {
-		err = h.Authorize(r)
+	if err == nil && authorize != nil {
+		err = authorize(r)
 	}
 	if err != nil {
-		return nil, &Error{Message: "the operator's credentials for the server are not available", Cause: err}
+		return nil, &Error{Message: whose + " are not available", Cause: err}
 	}
 	return r, nil
+}
+
+// request returns a request with the operator's credentials for the host.
+func (h *host) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
+	return newRequest(ctx, method, address, body, h.Authorize, "the operator's credentials for the server")
 }
 
 // request returns a request with the credentials of the call.
 func (e *started) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
 	if e.call.Static != nil {
-		r, err := http.NewRequestWithContext(ctx, method, address, body)
-		if err == nil {
-			err = e.call.Static(r)
-		}
-		if err != nil {
-			return nil, &Error{Message: "the credentials of static_identity are not available", Cause: err}
-		}
-		return r, nil
+		return newRequest(ctx, method, address, body, e.call.Static, "the credentials of static_identity")
 	}
 	r, err := e.host.request(ctx, method, address, body)
 	if err == nil && e.host.ForwardCaller && e.call.Caller.Get("Authorization") != "" {

@@ -74,12 +74,6 @@ func (c Chain) Enter(host, path string) (Chain, error) {
 	return append(slices.Clip(c), own), nil
 }
 
-// checkCall returns an error if the agent must not be called at the end of the chain.
-func (c Chain) checkCall(host, path string) error {
-	_, err := c.Enter(host, path)
-	return err
-}
-
 // String returns the chain as the value of chainHeader.
 func (c Chain) String() string { return strings.Join(c, ", ") }
 

@@ -155,9 +155,6 @@ var errTimeout = errors.New("the agent did not finish in time, and its Engagemen
 
 // brief replaces an error of the connection with one that contains no address. The cause is kept.
 func brief(err error) error {
-	if err == nil {
-		return nil
-	}
 	message := err.Error() // of package fetch, which contains no URL
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		message = "the certificate of the server is not trusted"
