@@ -211,7 +211,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := run.NewRunner(run.Options{
+	r := run.NewRunner(run.Options{
 		Store: st, Process: lease.ProcessOf(st), Realm: h.options.Realm(), Queue: queueOf(st, h.options.Realm()),
 		Guard: opened, Agent: h.agent, Model: h.options.Model.Of, Tools: agentTools{h}, Groups: groupsOf,
 
@@ -221,10 +221,8 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		Warn: h.warn, Report: h.report, Trace: h.trace, Notices: h.notices(), Decide: h.decide,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext,
 	})
-	if err == nil {
-		h.opened.Store(r)
-	}
-	return r, err
+	h.opened.Store(r)
+	return r, nil
 }
 
 // queueOf returns the queue that distributes runs over the nodes, or nil if only one node uses the store.

@@ -41,13 +41,11 @@ func TestRunner_after_Close(t *testing.T) {
 	opened := func() (*Host, *run.Runner) {
 		h := New(Options{Config: new(Config), Realm: t.Name})
 		t.Cleanup(h.Release)
-		runner, err := run.NewRunner(run.Options{
+		runner := run.NewRunner(run.Options{
 			Store: st, Guard: guard, Tools: agentTools{h}, Agent: func(string) *oagent.Agent { return nil },
-			Model: func(*oagent.Agent) (model.Model, error) { return nil, errors.New("there is no agent") },
+			Model:  func(*oagent.Agent) (model.Model, error) { return nil, errors.New("there is no agent") },
+			Report: h.report, Handover: h.wakeNext,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		close(h.open)
 		h.shared().current.Store(h)
 		h.opened.Store(runner)

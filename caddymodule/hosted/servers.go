@@ -160,8 +160,8 @@ func (h agentTools) describeRemote(reference oagent.Reference) run.Tool {
 	ctx, cancel := context.WithTimeout(h.running, definitionTime)
 	defer cancel()
 	description := "An agent of another server. Its description is not available at the moment."
-	if d, err := h.options.Remote.Definition(ctx, reference); err == nil {
-		description = d.Description
+	if d, err := h.options.Remote.Description(ctx, reference); err == nil {
+		description = d
 	}
 	return run.Tool{
 		Tool:  model.Tool{Name: reference.Name, Description: description, Schema: jsontext.Value(agentSchema)},

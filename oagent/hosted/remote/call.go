@@ -126,7 +126,7 @@ func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, erro
 	if _, err := call.Chain.Enter(target.Host, target.Path); err != nil {
 		return nil, &Error{Message: fmt.Sprintf("%s was not called: %v", call.Reference, err), Cause: err}
 	}
-	if _, err := c.Definition(ctx, call.Reference); err != nil {
+	if _, err := c.Description(ctx, call.Reference); err != nil {
 		return nil, err
 	}
 	e := &started{call: call, host: h}

@@ -31,13 +31,6 @@ const (
 	retryPause = 30 * time.Second // after a failed fetch
 )
 
-// definition contains the parts of the document of a remote agent that this server uses. The other
-// server enforces the rest.
-type definition struct {
-	Name        string
-	Description string // at most maxDescription bytes, without control characters
-}
-
 // cached is the definition of an agent in the cache.
 type cached struct {
 	snapshot   atomic.Pointer[snapshot] // nil before the first fetch
@@ -47,19 +40,20 @@ type cached struct {
 
 // snapshot is the state after a fetch. It is immutable.
 type snapshot struct {
-	definition *definition // nil if there is none
-	err        error       // why there is none
-	tag        string      // entity tag of the definition
-	confirmed  time.Time   // when the server last confirmed the definition
-	until      time.Time   // until then nothing is fetched
+	description string    // at most maxDescription bytes, without control characters; "" if there is no definition
+	err         error     // why there is none
+	tag         string    // entity tag of the definition
+	confirmed   time.Time // when the server last confirmed the definition
+	until       time.Time // until then nothing is fetched
 }
 
-// Definition returns the definition of an agent. It is fetched if none is known. A known one that
-// is no longer fresh is returned at once and fetched again in the background.
-func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*definition, error) {
+// Description returns the description of an agent in its definition. That is the only part of the document that this server
+// uses; the other server enforces the rest. The definition is fetched if none is known. A known one that
+// is no longer fresh is used at once and fetched again in the background.
+func (c *Client) Description(ctx context.Context, reference oagent.Reference) (string, error) {
 	h, err := c.host(reference)
 	if err != nil {
-		return nil, &Error{Message: err.Error()}
+		return "", &Error{Message: err.Error()}
 	}
 	c.mu.Lock()
 	e := c.definitions[reference.String()]
@@ -69,20 +63,20 @@ func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*d
 	}
 	c.mu.Unlock()
 	now := time.Now()
-	if s := e.snapshot.Load(); s != nil && s.definition != nil && now.Before(s.confirmed.Add(maxStale)) {
+	if s := e.snapshot.Load(); s != nil && s.description != "" && now.Before(s.confirmed.Add(maxStale)) {
 		if now.After(s.until) && e.refreshing.CompareAndSwap(false, true) {
 			c.refreshing.Go(func() {
 				defer e.refreshing.Store(false)
 				_, _ = c.refresh(context.WithoutCancel(ctx), h, reference, e)
 			})
 		}
-		return s.definition, nil
+		return s.description, nil
 	}
 	return c.refresh(ctx, h, reference, e)
 }
 
 // refresh fetches the definition, unless another goroutine has just fetched it.
-func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Reference, e *cached) (*definition, error) {
+func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Reference, e *cached) (string, error) {
 	e.fetching.Lock()
 	defer e.fetching.Unlock()
 	old := e.snapshot.Load()
@@ -90,25 +84,25 @@ func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Referenc
 		old = new(snapshot)
 	}
 	if time.Now().Before(old.until) {
-		return old.definition, old.err
+		return old.description, old.err
 	}
 	next, err := c.fetch(ctx, h, reference, old)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return nil, stopped(ctx)
+		return "", stopped(ctx)
 	default:
 		c.report(reference.String(), errors.Join(err, errors.Unwrap(err)))
 		kept := *old
 		next = &kept
 		next.until = time.Now().Add(retryPause)
 		if isFinal(err) || time.Now().After(old.confirmed.Add(maxStale)) {
-			next.definition, next.tag = nil, ""
+			next.description, next.tag = "", ""
 			next.err = &Error{Message: fmt.Sprintf("the definition of the agent %s is not available: %v", reference, err), Cause: err}
 		}
 	}
 	e.snapshot.Store(next)
-	return next.definition, next.err
+	return next.description, next.err
 }
 
 // fetch fetches the definition.
@@ -131,12 +125,12 @@ func (c *Client) fetch(ctx context.Context, h *host, reference oagent.Reference,
 	now := time.Now()
 	next := &snapshot{confirmed: now, until: now.Add(freshFor(response.Header))}
 	switch {
-	case response.Status == http.StatusNotModified && old.definition != nil:
-		next.definition, next.tag = old.definition, old.tag
+	case response.Status == http.StatusNotModified && old.description != "":
+		next.description, next.tag = old.description, old.tag
 	case response.Status != http.StatusOK:
 		return nil, &statusError{response.Status}
 	default:
-		if next.definition, err = readDefinition(response.Body, reference.Name); err != nil {
+		if next.description, err = readDefinition(response.Body, reference.Name); err != nil {
 			return nil, &invalidError{err}
 		}
 		next.tag = response.Header.Get("Etag")
@@ -144,15 +138,15 @@ func (c *Client) fetch(ctx context.Context, h *host, reference oagent.Reference,
 	return next, nil
 }
 
-// readDefinition reads a document. Keys that are not used here may have any value.
-func readDefinition(data []byte, name string) (*definition, error) {
+// readDefinition returns the description in a document. Keys that are not used here may have any value.
+func readDefinition(data []byte, name string) (string, error) {
 	if !utf8.Valid(data) {
-		return nil, errors.New("it is not valid UTF-8")
+		return "", errors.New("it is not valid UTF-8")
 	}
 	// Nodes are not expanded, so an alias costs as much as its text.
 	root, err := yamltree.Parse(data, yamltree.Options{Aliases: true, MaxDepth: maxDepth})
 	if err != nil {
-		return nil, errors.New("it is not a YAML document")
+		return "", errors.New("it is not a YAML document")
 	}
 	value := func(key string) string {
 		if n := yamltree.Member(root, key); n != nil && yamltree.IsString(n) {
@@ -160,15 +154,16 @@ func readDefinition(data []byte, name string) (*definition, error) {
 		}
 		return ""
 	}
+	description := printable(value("description"), maxDescription)
 	switch {
 	case value("kind") != oagent.DocumentKind:
-		return nil, fmt.Errorf("its kind is %.64q, not %q", value("kind"), oagent.DocumentKind)
+		return "", fmt.Errorf("its kind is %.64q, not %q", value("kind"), oagent.DocumentKind)
 	case value("name") != name:
-		return nil, fmt.Errorf("it is the definition of another agent, %.64q", value("name"))
-	case strings.TrimSpace(value("description")) == "":
-		return nil, errors.New("it has no description")
+		return "", fmt.Errorf("it is the definition of another agent, %.64q", value("name"))
+	case description == "":
+		return "", errors.New("it has no description")
 	}
-	return &definition{Name: name, Description: printable(value("description"), maxDescription)}, nil
+	return description, nil
 }
 
 // printable returns a text of another server without control characters, cut to the limit.

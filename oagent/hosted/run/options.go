@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/share"
@@ -98,7 +97,7 @@ func (o *Options) limitsOf(agent string) *Limits {
 	return &l
 }
 
-// Options configures a Runner. The fields up to Tools are required.
+// Options configures a Runner. What has no default is required.
 type Options struct {
 	Store store.Store
 	Guard *oagent.Guard
@@ -122,11 +121,11 @@ type Options struct {
 	// AgentLimits are limits of single agents, by their names. Their zero values are those of Limits.
 	AgentLimits map[string]Limits
 
-	// Budgets returns the budgets that apply to a run. Default: none.
+	// Budgets returns the budgets that apply to a run.
 	Budgets func(*Assignment) []Budget
-	// Groups returns the groups of the user of a run, for DayUsage. Default: none.
+	// Groups returns the groups of the user of a run, for DayUsage.
 	Groups func(*Assignment) []string
-	// BudgetChecked is called with each budget of a run before a request to its model. It must return quickly. Default: none.
+	// BudgetChecked is called with each budget of a run before a request to its model. It must return quickly.
 	BudgetChecked func(b *Budget, used model.Usage, isReached bool)
 
 	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
@@ -156,37 +155,33 @@ type Options struct {
 
 	// Decide records the decision of a run about its review, see State.Review: approve or deny, with a
 	// comment. The decision is "" if the run has ended, whether it has decided or not. If that fails, it is
-	// repeated. The error may be an *engagement.Refusal. Default: none.
+	// repeated. The error may be an *engagement.Refusal.
 	Decide func(ctx context.Context, st *State, decision, comment string) error
 
 	// Notices are the notices about runs that are recorded. Default: none.
 	Notices *NoticeOptions
 
-	// Ended is called when this node has ended a run, or a round of it (State.Round). It must return quickly. Default: none.
+	// Ended is called when this node has ended a run, or a round of it (State.Round). It must return quickly.
 	Ended func(id string, round int)
 	// Handover is called with each run that Close interrupts, and with those that have something to do
 	// afterwards. A later Runner of this process can resume them at once, without waiting for its next
-	// sweep. Default: none.
+	// sweep.
 	Handover func(id string)
 
 	// Trace is called when this node begins to work on a run. It returns the context of the work, and a
-	// function to call when the run waits or has ended. Default: none.
+	// function to call when the run waits or has ended.
 	Trace func(ctx context.Context, st *State) (context.Context, func(*State))
 
 	// Warn is called when more than 80 % of the runs that can be in progress are. It must return quickly.
 	// Default: none.
 	Warn func(share.Usage)
 	// Report is called with errors that an operator should see. It must return quickly.
-	// Default: none.
 	Report func(id string, err error)
 	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
 }
 
-func (o *Options) setDefaults() error {
-	if o.Store == nil || o.Guard == nil || o.Agent == nil || o.Model == nil || o.Tools == nil {
-		return errors.New("a Runner needs a store, a guard, agents, models and tools")
-	}
+func (o *Options) setDefaults() {
 	o.Limits = o.Limits.or(&defaultLimits)
 	if o.Node == "" {
 		o.Node = rand.Text()
@@ -211,34 +206,9 @@ func (o *Options) setDefaults() error {
 		o.TTL = oagent.DefaultTTL
 	}
 	o.TTL = min(o.TTL, store.MaxTTL)
-	if o.Report == nil {
-		o.Report = func(string, error) {}
-	}
-	if o.Trace == nil {
-		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
-	}
-	if o.Budgets == nil {
-		o.Budgets = func(*Assignment) []Budget { return nil }
-	}
-	if o.Groups == nil {
-		o.Groups = func(*Assignment) []string { return nil }
-	}
-	if o.BudgetChecked == nil {
-		o.BudgetChecked = func(*Budget, model.Usage, bool) {}
-	}
-	if o.Decide == nil {
-		o.Decide = func(context.Context, *State, string, string) error { return nil }
-	}
-	if o.Ended == nil {
-		o.Ended = func(string, int) {}
-	}
-	if o.Handover == nil {
-		o.Handover = func(string) {}
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return nil
 }
 
 // resultBytes returns the approximate number of bytes of each result, if a message has that many

@@ -189,15 +189,21 @@ func newNode(t testing.TB, s store.Store, agent *oagent.Agent, respond func(cont
 		},
 		Model:  func(*oagent.Agent) (model.Model, error) { return n.model, nil },
 		Report: func(id string, err error) { t.Logf("run %s: %v", id, err) },
+		Trace: func(ctx context.Context, _ *run.State) (context.Context, func(*run.State)) {
+			return ctx, func(*run.State) {}
+		},
+
+		Budgets:       func(*run.Assignment) []run.Budget { return nil },
+		Groups:        func(*run.Assignment) []string { return nil },
+		BudgetChecked: func(*run.Budget, model.Usage, bool) {},
+		Decide:        func(context.Context, *run.State, string, string) error { return nil },
+		Ended:         func(string, int) {},
+		Handover:      func(string) {},
 	}
 	for _, m := range more {
 		m(n, &options)
 	}
-	r, err := run.NewRunner(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Runner = r
+	n.Runner = run.NewRunner(options)
 	t.Cleanup(n.close)
 	return n
 }

@@ -48,10 +48,8 @@ type Runner struct {
 }
 
 // NewRunner returns a Runner and starts its goroutines. Close stops them.
-func NewRunner(options Options) (*Runner, error) {
-	if err := options.setDefaults(); err != nil {
-		return nil, err
-	}
+func NewRunner(options Options) *Runner {
+	options.setDefaults()
 	s := &storage{store: options.Store, realm: realmPrefix(options.Realm), ttl: options.TTL, now: options.Now, notices: options.Notices}
 	r := &Runner{
 		options: options, storage: s, index: index{s}, memory: memory{s}, began: options.Now(),
@@ -70,7 +68,7 @@ func NewRunner(options Options) (*Runner, error) {
 	present, r.leave = context.WithCancel(context.Background())
 	r.left.Go(func() { r.nodes.announceRegularly(present, func(err error) { r.report("", err) }) })
 	r.ended.Go(r.sweepRegularly)
-	return r, nil
+	return r
 }
 
 // Close claims no more runs, and stops each run after its current step. When ctx ends, it
