@@ -67,7 +67,7 @@ are more than --limit.
 				Calls []json.RawMessage `json:"calls"`
 				Next  string            `json:"next"`
 			}
-			err := Admin(cmd, "/agents/calls/find", query, nil, &page)
+			err := Admin(cmd, findPath, query, nil, &page)
 			return page.Calls, page.Next, err
 		}, func(call *calllog.Call) string {
 			return t.callLine(call, timeLayout(call.Ended, time.Now()), len(dateAndTime))

@@ -112,7 +112,7 @@ var errOutput = errors.New("writing the output failed")
 
 // connect prints the calls of one response.
 func (f *follow) connect(ctx context.Context) error {
-	response, err := adminRequest(ctx, f.address, http.MethodGet, "/agents/calls?"+f.query.Encode(), nil)
+	response, err := adminRequest(ctx, f.address, http.MethodGet, callsPath+"?"+f.query.Encode(), nil)
 	if err != nil {
 		return err
 	}

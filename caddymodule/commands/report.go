@@ -45,7 +45,7 @@ by week.
 			Report  []json.RawMessage `json:"report"`
 			Partial bool              `json:"partial"`
 		}
-		if err := Admin(cmd, "/agents/calls/stats", url.Values{"range": {flags.String("range")}, "report": {"true"}}, nil, &stats); err != nil {
+		if err := Admin(cmd, statsPath, url.Values{"range": {flags.String("range")}, "report": {"true"}}, nil, &stats); err != nil {
 			return err
 		}
 		if wanted := flags.String("tool"); wanted != "" {

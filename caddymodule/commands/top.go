@@ -73,7 +73,7 @@ func top(cmd *cobra.Command, flags caddycmd.Flags) error {
 	}
 	for {
 		var encoded json.RawMessage
-		if err := Admin(cmd, "/agents/calls/stats", url.Values{"range": {flags.String("range")}}, nil, &encoded); err != nil {
+		if err := Admin(cmd, statsPath, url.Values{"range": {flags.String("range")}}, nil, &encoded); err != nil {
 			return err
 		}
 		if t.JSON {
