@@ -36,12 +36,10 @@ refused, held or masked them. --text finds calls that contain a text anywhere. T
 anonymous selects callers without authentication. A note on standard error says if there
 are more than --limit.
 `,
-		Example:               "  caddy agents calls --since 1h --outcome refused",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents calls --since 1h --outcome refused",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	filterFlags(cmd)
 	cmd.Flags().String("since", "", "Only calls that have ended since this time (default: all that are kept)")
 	cmd.Flags().String("until", "", "Only calls that have ended before this time")

@@ -49,12 +49,10 @@ only if the global option agents allows them: calls { arguments … }.
 
 If Caddy restarts or loads another configuration, the command connects again.
 `,
-		Example:               "  caddy agents tail --outcome api_error --agent clerk",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents tail --outcome api_error --agent clerk",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	filterFlags(cmd)
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

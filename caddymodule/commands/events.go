@@ -50,12 +50,10 @@ on one line: time, name, size in bytes, id. --refused prints why this node has r
 requests, since it has loaded the configuration: time of the latest one, reason, number.
 In a pipe, or with --json, each is a JSON object on one line.
 `,
-		Example:               "  caddy agents events --source shop --name invoice.",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents events --source shop --name invoice.",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	cmd.Flags().String("source", "", "The toolset (default: the first one that has events)")
 	cmd.Flags().String("name", "", "Only events whose name begins with this")
 	cmd.Flags().Bool("refused", false, "Print refused requests")
