@@ -112,11 +112,11 @@ func (t Terminal) Line(cells ...cell) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// numberLine returns a line with a name and numbers, each in a column of that width. The name gets what they leave, at most 60 columns.
-func (t Terminal) numberLine(width int, name string, numbers ...cell) string {
-	cells := []cell{{Text: name, Width: max(min(t.Width-len(numbers)*(width+1), 60), width)}}
+// numberLine returns a line with a name and numbers, each in so many columns. The name gets what they leave, at most 60.
+func (t Terminal) numberLine(columns int, name string, numbers ...cell) string {
+	cells := []cell{{Text: name, Width: max(min(t.Width-len(numbers)*(columns+1), 60), columns)}}
 	for _, n := range numbers {
-		n.Width, n.Right = width, true
+		n.Width, n.Right = columns, true
 		cells = append(cells, n)
 	}
 	return t.Line(cells...)
