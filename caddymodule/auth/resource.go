@@ -88,17 +88,9 @@ func (p *ProtectedResource) Provision(ctx caddy.Context) (err error) {
 // currentRoutes returns the routes around the module that is being provisioned: the first route of each list whose
 // handlers are not provisioned yet.
 func currentRoutes(ctx caddy.Context) (routes []*caddyhttp.Route) {
-	add := func(list caddyhttp.RouteList) {
-		if i := slices.IndexFunc(list, func(route caddyhttp.Route) bool { return route.HandlersRaw != nil }); i >= 0 {
+	for _, list := range site.RouteLists(ctx) {
+		if i := site.CurrentRoute(list); i >= 0 {
 			routes = append(routes, &list[i])
-		}
-	}
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		add(server.Routes)
-	}
-	for _, ancestor := range ctx.Modules() {
-		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
-			add(subroute.Routes)
 		}
 	}
 	return routes

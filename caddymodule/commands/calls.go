@@ -36,12 +36,10 @@ refused, held or masked them. --text finds calls that contain a text anywhere. T
 anonymous selects callers without authentication. A note on standard error says if there
 are more than --limit.
 `,
-		Example:               "  caddy agents calls --since 1h --outcome refused",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents calls --since 1h --outcome refused",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	filterFlags(cmd)
 	cmd.Flags().String("since", "", "Only calls that have ended since this time (default: all that are kept)")
 	cmd.Flags().String("until", "", "Only calls that have ended before this time")
@@ -67,7 +65,7 @@ are more than --limit.
 				Calls []json.RawMessage `json:"calls"`
 				Next  string            `json:"next"`
 			}
-			err := Admin(cmd, "/agents/calls/find", query, nil, &page)
+			err := Admin(cmd, findPath, query, nil, &page)
 			return page.Calls, page.Next, err
 		}, func(call *calllog.Call) string {
 			return t.callLine(call, timeLayout(call.Ended, time.Now()), len(dateAndTime))

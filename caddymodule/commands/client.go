@@ -23,6 +23,13 @@ func addressFlag(cmd *cobra.Command) {
 	cmd.Flags().String("address", "", "Address of the admin endpoint (default: Caddy's)")
 }
 
+// adminFlags adds the flags of commands that print what the admin endpoint of a running Caddy has.
+func adminFlags(cmd *cobra.Command) {
+	addressFlag(cmd)
+	jsonFlag(cmd)
+	cmd.DisableFlagsInUseLine = true
+}
+
 // Admin reads a JSON response of the admin endpoint of a running Caddy. Sent is the body of the request, nil for a GET.
 func Admin(cmd *cobra.Command, path string, query url.Values, sent, received any) error {
 	method, body := http.MethodGet, io.Reader(nil)

@@ -49,12 +49,10 @@ only if the global option agents allows them: calls { arguments … }.
 
 If Caddy restarts or loads another configuration, the command connects again.
 `,
-		Example:               "  caddy agents tail --outcome api_error --agent clerk",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents tail --outcome api_error --agent clerk",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	filterFlags(cmd)
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -112,7 +110,7 @@ var errOutput = errors.New("writing the output failed")
 
 // connect prints the calls of one response.
 func (f *follow) connect(ctx context.Context) error {
-	response, err := adminRequest(ctx, f.address, http.MethodGet, "/agents/calls?"+f.query.Encode(), nil)
+	response, err := adminRequest(ctx, f.address, http.MethodGet, callsPath+"?"+f.query.Encode(), nil)
 	if err != nil {
 		return err
 	}

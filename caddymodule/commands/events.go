@@ -4,55 +4,39 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/internal/adminapi"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
-func init() {
-	caddy.RegisterModule(new(adminEvents))
-}
+func init() { adminapi.Register("agents_events", adminapi.Get("/agents/events", listEvents)) }
 
-// adminEvents serves the events of a source, without their bodies, on Caddy's admin endpoint: GET /agents/events?source=shop&name=paid.
-type adminEvents struct{ admin }
-
-// CaddyModule returns the Caddy module information.
-func (*adminEvents) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api.agents_events", New: func() caddy.Module { return new(adminEvents) }}
-}
-
-// Routes returns the route of the admin endpoint.
-func (a *adminEvents) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/agents/events", Handler: caddy.AdminHandlerFunc(a.serve)}}
-}
-
-func (a *adminEvents) serve(w http.ResponseWriter, r *http.Request) error {
-	if err := a.check(r, http.MethodGet); err != nil {
-		return err
+// listEvents returns the events of a source, without their bodies: GET /agents/events?source=shop&name=paid.
+func listEvents(r *http.Request) (any, error) {
+	agents, err := adminapi.Running[*app.App]()
+	if err != nil {
+		return nil, err
 	}
 	log, ok, err := site.Find[interface {
 		Overview(ctx context.Context, at *site.Site, query url.Values, show func([]byte) jsontext.Value) (any, error)
-	}](a.app.Site)
+	}](agents.Site)
 	var found any
-	if err = cmp.Or(err, a.app.Site.AwaitStart(r.Context())); err == nil && ok {
+	if err == nil && ok {
 		found, err = log.Overview(r.Context(), nil, r.URL.Query(), func([]byte) jsontext.Value { return nil })
 	}
 	if err == nil && found == nil {
-		err = caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("there is no such source of events")}
+		err = adminapi.Error(http.StatusNotFound, "there is no such source of events")
 	}
-	if err != nil {
-		return err
-	}
-	return respond(w, found)
+	return found, err
 }
 
 // EventsCommand returns the command `caddy agents events`.
@@ -66,12 +50,10 @@ on one line: time, name, size in bytes, id. --refused prints why this node has r
 requests, since it has loaded the configuration: time of the latest one, reason, number.
 In a pipe, or with --json, each is a JSON object on one line.
 `,
-		Example:               "  caddy agents events --source shop --name invoice.",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents events --source shop --name invoice.",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	cmd.Flags().String("source", "", "The toolset (default: the first one that has events)")
 	cmd.Flags().String("name", "", "Only events whose name begins with this")
 	cmd.Flags().Bool("refused", false, "Print refused requests")

@@ -39,14 +39,15 @@ func toolsFormat(flags caddycmd.Flags) (string, error) {
 }
 
 // writeTools writes the tools in the given format.
-func writeTools(out io.Writer, format string, toolset *tools.Toolset) error {
+func writeTools(out Terminal, format string, toolset *tools.Toolset) error {
 	switch format {
 	case formatOCP:
 		return writeToolsJSON(out, toolset)
 	case formatMCP:
 		return mcpadapter.New(mcpadapter.Options{}).WriteTools(out, toolset)
 	}
-	return writeToolsTable(out, toolset)
+	_, err := io.WriteString(out, toolsTable(out, toolset))
+	return err
 }
 
 // checkTools returns an error if there are no tools. With lint, it also returns an error if an operation

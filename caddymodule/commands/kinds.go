@@ -3,7 +3,6 @@ package commands
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/openapi"
@@ -28,26 +27,29 @@ var namesInComponents = map[string]bool{
 	"$defs": true, "dependentSchemas": true, "variables": true, "mapping": true, "scopes": true, "encoding": true, "content": true,
 }
 
-// wrongKinds returns a finding for each keyword whose value has the wrong JSON type, such
-// as an array of schemas in items. The validator would fail on it without a location.
-func wrongKinds(root openapi.Place) []string {
-	var findings []string
-	var walk func(p openapi.Place, path string, names bool)
-	walk = func(p openapi.Place, path string, names bool) {
-		for _, m := range p.Members() {
-			at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(m.Name)
-			known, isKeyword := keywordKinds[m.Name]
-			if !names && isKeyword && !slices.Contains(known.kinds, m.Value.Kind()) && len(findings) < maxLintRefs {
-				findings = append(findings, text.Cut(fmt.Sprintf("#%s must be %s, not %v", at, known.want, m.Value.Kind()), maxLintLine))
-			}
-			if names || !openapi.IsLiteral(m.Name) {
-				walk(openapi.Place{Node: m.Value, File: p.File}, at, !names && (openapi.NamesByAuthor(m.Name) || namesInComponents[m.Name]))
-			}
-		}
-		for i, item := range p.Items() {
-			walk(openapi.Place{Node: item, File: p.File}, fmt.Sprintf("%s/%d", path, i), false)
+// visitDocument calls visit with each value of a document that is no literal. names says that the names of its members are chosen by the
+// author.
+func visitDocument(p openapi.Place, path string, names bool, visit func(p openapi.Place, path string, names bool)) {
+	visit(p, path, names)
+	for _, m := range p.Members() {
+		if names || !openapi.IsLiteral(m.Name) {
+			visitDocument(openapi.Place{Node: m.Value, File: p.File}, path+text.Pointer(m.Name), !names && (openapi.NamesByAuthor(m.Name) || namesInComponents[m.Name]), visit)
 		}
 	}
-	walk(root, "", false)
+	for i, item := range p.Items() {
+		visitDocument(openapi.Place{Node: item, File: p.File}, fmt.Sprintf("%s/%d", path, i), false, visit)
+	}
+}
+
+// wrongKinds returns a finding for each keyword whose value has the wrong JSON type, such
+// as an array of schemas in items. The validator would fail on it without a location.
+func wrongKinds(root openapi.Place) (findings []string) {
+	visitDocument(root, "", false, func(p openapi.Place, path string, names bool) {
+		for _, m := range p.Members() {
+			if known, isKeyword := keywordKinds[m.Name]; !names && isKeyword && !slices.Contains(known.kinds, m.Value.Kind()) && len(findings) < maxLintRefs {
+				findings = append(findings, text.Cut(fmt.Sprintf("#%s must be %s, not %v", path+text.Pointer(m.Name), known.want, m.Value.Kind()), maxLintLine))
+			}
+		}
+	})
 	return findings
 }

@@ -52,27 +52,16 @@ func lintDocument(ctx context.Context, data []byte) (findings []string) {
 // brokenRefs returns a finding for each $ref whose target is missing, is circular, or is
 // reached through too many other $refs. The validator takes quadratic time for such
 // chains.
-func brokenRefs(root openapi.Place) []string {
-	var findings []string
+func brokenRefs(root openapi.Place) (findings []string) {
 	seen := make(map[string]bool)
-	var walk func(p openapi.Place, names bool)
-	walk = func(p openapi.Place, names bool) {
+	visitDocument(root, "", false, func(p openapi.Place, _ string, names bool) {
 		if ref := string(p.Get("$ref").Raw()); !names && p.IsRef() && !seen[ref] && len(findings) < maxLintRefs {
 			seen[ref] = true
 			if _, err := p.Resolve(); err != nil {
 				findings = append(findings, lintLine(err))
 			}
 		}
-		for _, m := range p.Members() {
-			if names || !openapi.IsLiteral(m.Name) {
-				walk(openapi.Place{Node: m.Value, File: p.File}, !names && openapi.NamesByAuthor(m.Name))
-			}
-		}
-		for _, item := range p.Items() {
-			walk(openapi.Place{Node: item, File: p.File}, false)
-		}
-	}
-	walk(root, false)
+	})
 	return findings
 }
 

@@ -17,6 +17,8 @@ const (
 	toolWidth     = 20
 	durationWidth = 6
 	userWidth     = 10
+	callsWidth    = 8  // a number of calls, or a duration
+	tokensWidth   = 10 // a number of tokens
 )
 
 // Formats of the time of a call.

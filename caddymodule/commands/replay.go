@@ -49,11 +49,9 @@ are the tools of this OpenAPI document.
 
 Exit status: 0 if no verdict changes, 4 if one does, 1 for other errors.
 `,
-		Example:               "  caddy agents replay --since 7d new/clerk.yaml",
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents replay --since 7d new/clerk.yaml",
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	cmd.Flags().String("since", "7d", "Only calls since this time")
 	cmd.Flags().String("until", "", "Only calls before this time")
 	cmd.Flags().String("user", "", "Only calls of this user")

@@ -31,12 +31,10 @@ nodes that share a store.
 In a pipe, or with --json, each tool is a JSON object on one line, with all counts, also
 by week.
 `,
-		Example:               "  caddy agents report --range 7d --tool get_trip",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents report --range 7d --tool get_trip",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	cmd.Flags().String("range", "28d", "Calls of the last 24h, 7d or 28d")
 	cmd.Flags().String("tool", "", "Only the tool with this name")
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
@@ -45,7 +43,7 @@ by week.
 			Report  []json.RawMessage `json:"report"`
 			Partial bool              `json:"partial"`
 		}
-		if err := Admin(cmd, "/agents/calls/stats", url.Values{"range": {flags.String("range")}, "report": {"true"}}, nil, &stats); err != nil {
+		if err := Admin(cmd, statsPath, url.Values{"range": {flags.String("range")}, "report": {"true"}}, nil, &stats); err != nil {
 			return err
 		}
 		if wanted := flags.String("tool"); wanted != "" {
@@ -55,7 +53,7 @@ by week.
 			})
 		}
 		if !t.JSON && len(stats.Report) > 0 {
-			fmt.Fprint(t, t.reportLine(bold, "TOOL", "CALLS", "FAILED", "INVALID", "TOKENS"))
+			fmt.Fprint(t, t.Paint(bold, t.numberLine(callsWidth, "TOOL", texts("CALLS", "FAILED", "INVALID", "TOKENS")...)))
 		}
 		if err := printLines(t, "report", stats.Report, t.toolReport); err != nil {
 			return err
@@ -74,22 +72,11 @@ by week.
 // toolReport returns the lines of a tool.
 func (t Terminal) toolReport(r *calllog.ToolReport) string {
 	var lines strings.Builder
-	lines.WriteString(t.reportLine("", r.Name+"  "+r.Toolset, strconv.Itoa(r.Calls), strconv.Itoa(r.Failures), strconv.Itoa(r.Invalid()), strconv.Itoa(r.Tokens())))
+	lines.WriteString(t.numberLine(callsWidth, r.Name+"  "+r.Toolset, texts(strconv.Itoa(r.Calls), strconv.Itoa(r.Failures), strconv.Itoa(r.Invalid()), strconv.Itoa(r.Tokens()))...))
 	for _, causes := range [][]calllog.Count{r.Arguments, r.Reasons} {
 		for _, c := range causes[:min(len(causes), causesShown)] {
 			lines.WriteString(t.Line(cell{Text: strings.Repeat(" ", 4) + strconv.Itoa(c.Calls), Width: 9, Right: true, Color: red}, cell{Text: c.Name}))
 		}
 	}
 	return lines.String()
-}
-
-// reportLine returns a line of the table.
-func (t Terminal) reportLine(color, name string, numbers ...string) string {
-	const number = 8
-	cells := make([]cell, 0, 1+len(numbers))
-	cells = append(cells, cell{Text: name, Width: max(min(t.Width-len(numbers)*(number+1), 60), number), Color: color})
-	for _, n := range numbers {
-		cells = append(cells, cell{Text: n, Width: number, Right: true, Color: color})
-	}
-	return t.Line(cells...)
 }

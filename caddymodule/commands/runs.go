@@ -34,12 +34,10 @@ one line: time since that change, status, agent, user, number of calls and of re
 calls, id, and the rule that ended it. In a pipe, or with --json, each is a JSON object
 on one line.
 `,
-		Example:               "  caddy agents runs --agent clerk --status awaiting-verification",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents runs --agent clerk --status awaiting-verification",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	for _, name := range []string{"agent", "user", "status"} {
 		cmd.Flags().String(name, "", "Only those of this "+name)
 	}
@@ -105,8 +103,7 @@ id, reviewer, agent, user, tool, and the rule that asks for it. In a pipe, or wi
 	}
 	listCommand := &cobra.Command{Use: "list", Short: "Lists reviews that wait", Long: cmd.Long, Example: "  caddy agents reviews list", Args: cobra.NoArgs}
 	for _, c := range []*cobra.Command{cmd, listCommand} {
-		addressFlag(c)
-		jsonFlag(c)
+		adminFlags(c)
 		c.RunE = RunE(func(caddycmd.Flags) error { return listReviews(c) })
 	}
 	cmd.AddCommand(listCommand, decideCommand("approve", "Approves"), decideCommand("deny", "Denies"))

@@ -18,12 +18,24 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/internal/adminapi"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/embedded/format2"
 )
 
+// The embedded store on Caddy's admin endpoint:
+//
+//	GET /agents/store/backup  a backup
+//	GET /agents/store/report  checks the store, and returns an embedded.Report
 func init() {
-	caddy.RegisterModule(new(adminStore))
+	adminapi.Register("agents_store", adminapi.Stream(http.MethodGet, backupPath, serveBackup), adminapi.Get(reportPath, func(r *http.Request) (any, error) {
+		s, err := runningStore(r)
+		if err != nil {
+			return nil, err
+		}
+		return s.Report(r.Context())
+	}))
 }
 
 // Paths of the admin endpoint.
@@ -32,49 +44,27 @@ const (
 	reportPath = "/agents/store/report"
 )
 
-// adminStore serves the embedded store on Caddy's admin endpoint:
-//
-//	GET /agents/store/backup  a backup
-//	GET /agents/store/report  checks the store, and returns an embedded.Report
-type adminStore struct{ admin }
-
-// CaddyModule returns the Caddy module information.
-func (*adminStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api.agents_store", New: func() caddy.Module { return new(adminStore) }}
+// runningStore returns the embedded store of the running configuration.
+func runningStore(r *http.Request) (*embedded.Store, error) {
+	agents, err := adminapi.Running[*app.App]()
+	if err != nil {
+		return nil, err
+	}
+	opened, err := agents.OpenStore(r.Context())
+	s, ok := opened.(*embedded.Store)
+	if err == nil && !ok {
+		err = errors.New("this is for store bolt: the tools of the server back up, check and measure a store that nodes share")
+	}
+	return s, err
 }
 
-// Routes returns the routes of the admin endpoint.
-func (a *adminStore) Routes() []caddy.AdminRoute {
-	route := func(path string, serve func(w http.ResponseWriter, r *http.Request, s *embedded.Store) error) caddy.AdminRoute {
-		return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			if err := a.check(r, http.MethodGet); err != nil {
-				return err
-			}
-			opened, err := a.app.OpenStore(r.Context())
-			if s, ok := opened.(*embedded.Store); ok {
-				err = serve(w, r, s)
-			} else if err == nil {
-				err = errors.New("this is for store bolt: the tools of the server back up, check and measure a store that nodes share")
-			}
-			if err != nil {
-				return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
-			}
-			return nil
-		})}
+func serveBackup(w http.ResponseWriter, r *http.Request) error {
+	s, err := runningStore(r)
+	if err != nil {
+		return err
 	}
-	return []caddy.AdminRoute{
-		route(backupPath, func(w http.ResponseWriter, r *http.Request, s *embedded.Store) error {
-			w.Header().Set("Content-Type", "application/gzip")
-			return s.Backup(r.Context(), w) // if it ends early, the client notices that the end of the file is missing
-		}),
-		route(reportPath, func(w http.ResponseWriter, r *http.Request, s *embedded.Store) error {
-			report, err := s.Report(r.Context())
-			if err != nil {
-				return err
-			}
-			return respond(w, report)
-		}),
-	}
+	w.Header().Set("Content-Type", "application/gzip")
+	return s.Backup(r.Context(), w) // if it ends early, the client notices that the end of the file is missing
 }
 
 // StoreCommand returns the command `caddy agents store`.
@@ -228,9 +218,3 @@ func printReport(w io.Writer, r *embedded.Report) {
 		line(cmp.Or(string(owner.Owner), "gateway"), owner.Size)
 	}
 }
-
-// Interface guards
-var (
-	_ caddy.Provisioner = (*adminStore)(nil)
-	_ caddy.AdminRouter = (*adminStore)(nil)
-)

@@ -112,6 +112,25 @@ func (t Terminal) Line(cells ...cell) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
+// numberLine returns a line with a name and numbers, each in so many columns. The name gets what they leave, at most 60.
+func (t Terminal) numberLine(columns int, name string, numbers ...cell) string {
+	cells := []cell{{Text: name, Width: max(min(t.Width-len(numbers)*(columns+1), 60), columns)}}
+	for _, n := range numbers {
+		n.Width, n.Right = columns, true
+		cells = append(cells, n)
+	}
+	return t.Line(cells...)
+}
+
+// texts returns cells without a color.
+func texts(all ...string) []cell {
+	cells := make([]cell, len(all))
+	for i, text := range all {
+		cells[i].Text = text
+	}
+	return cells
+}
+
 // columnsOf returns how many columns a text has on a terminal.
 func columnsOf(text string) (columns int) {
 	for _, r := range text {

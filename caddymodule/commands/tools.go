@@ -147,7 +147,7 @@ func writeOutput(cmd *cobra.Command, format string, toolset *tools.Toolset, lint
 const maxFound = 10
 
 // writeFound writes the tools that fit a request, best first. The command fails if there are none.
-func writeFound(out io.Writer, format string, toolset *tools.Toolset, request string) error {
+func writeFound(out Terminal, format string, toolset *tools.Toolset, request string) error {
 	found := toolset.Find(request, maxFound, func(*tools.Tool) bool { return true })
 	if len(found) == 0 {
 		return fmt.Errorf("--search %q finds no tool of the document", request)
@@ -300,78 +300,48 @@ func splitValues(text string) []string {
 	return append(values, text[start:])
 }
 
-// writeToolsTable writes one line for each tool. On a terminal, the lines are cut to its width.
-func writeToolsTable(out io.Writer, toolset *tools.Toolset) error {
-	var rows strings.Builder
+// toolsTable returns one line for each tool, the totals, and what shapes changed. On a terminal, the lines of tools are cut to its width.
+func toolsTable(t Terminal, toolset *tools.Toolset) string {
+	var rows, text strings.Builder
 	table := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
+	sum, hidden := 0, 0
 	for _, tool := range toolset.Tools() {
-		tokens := strconv.Itoa(app.ToolTokens(tool))
-		if before := app.ToolTokensBefore(tool); before != app.ToolTokens(tool) {
+		tokens, before := strconv.Itoa(app.ToolTokens(tool)), app.ToolTokensBefore(tool)
+		if before != app.ToolTokens(tool) {
 			tokens = fmt.Sprintf("%d→%s", before, tokens)
+		}
+		if sum += before; library.IsHidden(tool) {
+			hidden++
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", tool.Name, tool.Plan.Method, tool.Plan.Path, tokens, argumentNames(tool))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	terminal, _ := out.(Terminal)
+	_ = table.Flush() // writes to memory
 	for row := range strings.Lines(rows.String()) {
-		if terminal.Live {
-			row = terminal.Line(cell{Text: strings.TrimSuffix(row, "\n")})
+		if t.Live {
+			row = t.Line(cell{Text: strings.TrimSuffix(row, "\n")})
 		}
-		if _, err := io.WriteString(out, row); err != nil {
-			return err
-		}
+		text.WriteString(row)
 	}
-	before, after, note := 0, app.EstimateTokens(toolset), ""
-	for _, tool := range toolset.Tools() {
-		before += app.ToolTokensBefore(tool)
+	after, note := app.EstimateTokens(toolset), ""
+	if sum != after {
+		note = fmt.Sprintf(" (%d before shapes and shortened descriptions)", sum)
 	}
-	if before != after {
-		note = fmt.Sprintf(" (%d before shapes and shortened descriptions)", before)
-	}
-	if _, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens%s\n",
-		len(toolset.Tools()), toolset.Report.Operations, toolset.Report.Excluded, after, note); err != nil {
-		return err
-	}
-	hidden := 0
-	for _, t := range toolset.Tools() {
-		if library.IsHidden(t) {
-			hidden++
-		}
-	}
+	fmt.Fprintf(&text, "\n%d tools of %d operations (%d excluded), about %d tokens%s\n", len(toolset.Tools()), toolset.Report.Operations, toolset.Report.Excluded, after, note)
 	if hidden > 0 {
-		if _, err := fmt.Fprintf(out, "%d of these are no tools for MCP clients (x-mcp: {tool: false})\n", hidden); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "%d of these are no tools for MCP clients (x-mcp: {tool: false})\n", hidden)
 	}
 	if after > app.SearchThreshold {
-		if _, err := fmt.Fprintf(out, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", app.SearchThreshold); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", app.SearchThreshold)
 	}
-	return writeChanges(out, toolset)
-}
-
-// writeChanges prints what shapes changed.
-func writeChanges(out io.Writer, toolset *tools.Toolset) error {
 	title := "\nshapes:\n"
-	for _, t := range toolset.Tools() {
-		if len(t.Unshaped.Changes) == 0 {
-			continue
-		}
-		if _, err := fmt.Fprintf(out, "%s  %s\n", title, t.Name); err != nil {
-			return err
-		}
-		title = ""
-		for _, change := range t.Unshaped.Changes {
-			if _, err := fmt.Fprintf(out, "    %s\n", change); err != nil {
-				return err
-			}
+	for _, tool := range toolset.Tools() {
+		if len(tool.Unshaped.Changes) > 0 {
+			fmt.Fprintf(&text, "%s  %s\n    %s\n", title, tool.Name, strings.Join(tool.Unshaped.Changes, "\n    "))
+			title = ""
 		}
 	}
-	return nil
+	return text.String()
 }
 
 // argumentNames returns the names of a tool's arguments for the table.

@@ -43,12 +43,10 @@ many reviews wait. Calls of all nodes that share a store count.
 On a terminal the table is updated every 2 seconds, until Ctrl-C. With --once it is
 printed once. In a pipe, or with --json, the statistics are printed once as JSON.
 `,
-		Example:               "  caddy agents top --range 24h",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents top --range 24h",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	cmd.Flags().String("range", "1h", "Calls of the last 1h, 24h or 7d")
 	cmd.Flags().Bool("once", false, "Print the table once")
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
@@ -73,7 +71,7 @@ func top(cmd *cobra.Command, flags caddycmd.Flags) error {
 	}
 	for {
 		var encoded json.RawMessage
-		if err := Admin(cmd, "/agents/calls/stats", url.Values{"range": {flags.String("range")}}, nil, &encoded); err != nil {
+		if err := Admin(cmd, statsPath, url.Values{"range": {flags.String("range")}}, nil, &encoded); err != nil {
 			return err
 		}
 		if t.JSON {
@@ -138,25 +136,16 @@ func (t Terminal) statsTable(s *calllog.Stats, waiting *reviewList, span string)
 		if len(section.rows) == 0 {
 			continue
 		}
-		b.WriteString(t.Paint(bold, strings.TrimSuffix(t.usageLine(section.title, "", "CALLS", "FAILED", "P50", "P95"), "\n")) + "\n")
+		b.WriteString(t.Paint(bold, t.numberLine(callsWidth, section.title, texts("CALLS", "FAILED", "P50", "P95")...)))
 		for _, u := range section.rows[:min(len(section.rows), rows)] {
-			failed, color := share(u.Failures, u.Calls), ""
+			numbers := texts(strconv.Itoa(u.Calls), share(u.Failures, u.Calls), duration(u.P50), duration(u.P95))
 			if u.Failures > 0 {
-				color = red
+				numbers[1].Color = red
 			}
-			b.WriteString(t.usageLine(cmp.Or(u.Name, section.empty), color, strconv.Itoa(u.Calls), failed, duration(u.P50), duration(u.P95)))
+			b.WriteString(t.numberLine(callsWidth, cmp.Or(u.Name, section.empty), numbers...))
 		}
 	}
 	return b.String()
-}
-
-// usageLine returns a line of the table. The color is that of the failures.
-func (t Terminal) usageLine(name, color, calls, failed, p50, p95 string) string {
-	const number, numbers = 8, 4
-	return t.Line(
-		cell{Text: name, Width: max(min(t.Width-numbers*(number+1), 60), number)}, cell{Text: calls, Width: number, Right: true},
-		cell{Text: failed, Width: number, Right: true, Color: color}, cell{Text: p50, Width: number, Right: true}, cell{Text: p95, Width: number, Right: true},
-	)
 }
 
 // summary returns the first line of the table.

@@ -24,12 +24,10 @@ nodes that share a store count. A user in several groups counts in each of them.
 store has the last 35 days. In a pipe, or with --json, each row is a JSON object on one
 line.
 `,
-		Example:               "  caddy agents usage --by agent --days 7",
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Example: "  caddy agents usage --by agent --days 7",
+		Args:    cobra.NoArgs,
 	}
-	addressFlag(cmd)
-	jsonFlag(cmd)
+	adminFlags(cmd)
 	cmd.Flags().String("by", "user", "One row for each user, group, agent or day")
 	cmd.Flags().Int("days", 1, "Number of days, with today; at most 35")
 	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
@@ -42,7 +40,7 @@ line.
 		if len(rows) == 0 {
 			cmd.PrintErrln("No hosted agent has used a model.")
 		} else if !t.JSON {
-			fmt.Fprint(t, t.Paint(bold, t.usageCells(flags.String("by"), "REQUESTS", "INPUT", "CACHED", "OUTPUT", "COST")))
+			fmt.Fprint(t, t.Paint(bold, t.numberLine(tokensWidth, flags.String("by"), texts("REQUESTS", "INPUT", "CACHED", "OUTPUT", "COST")...)))
 		}
 		return printLines(t, "usage", rows, t.dayUsageLine)
 	})
@@ -62,16 +60,6 @@ type usageRow struct {
 // dayUsageLine returns a row as one line.
 func (t Terminal) dayUsageLine(row *usageRow) string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return t.usageCells(cmp.Or(row.Name, "anonymous"), number(row.Requests), number(row.InputTokens), number(row.CachedTokens), number(row.OutputTokens),
-		strconv.FormatFloat(row.Cost, 'f', 4, 64))
-}
-
-func (t Terminal) usageCells(name string, numbers ...string) string {
-	const width, nameWidth = 10, 24
-	cells := make([]cell, 0, 1+len(numbers))
-	cells = append(cells, cell{Text: name, Width: nameWidth})
-	for _, n := range numbers {
-		cells = append(cells, cell{Text: n, Width: width, Right: true})
-	}
-	return t.Line(cells...)
+	return t.numberLine(tokensWidth, cmp.Or(row.Name, "anonymous"), texts(number(row.Requests), number(row.InputTokens), number(row.CachedTokens), number(row.OutputTokens),
+		strconv.FormatFloat(row.Cost, 'f', 4, 64))...)
 }

@@ -1,7 +1,7 @@
 package commands
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -9,13 +9,39 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/internal/adminapi"
 )
 
+// The data about users on Caddy's admin endpoint:
+//
+//	GET  /agents/users/export?user=<id>  everything about a user, as a JSON object
+//	POST /agents/users/erase?user=<id>   deletes it, and returns the number of records
+//	POST /agents/users/logout?user=<id>  ends the user's sessions, and returns their number
+//
+// The audit archive is not part of it.
 func init() {
-	caddy.RegisterModule(new(adminUsers))
+	ofUser := func(do func(*app.App, context.Context, string) (any, error)) func(*http.Request) (any, error) {
+		return func(r *http.Request) (any, error) {
+			agents, err := adminapi.Running[*app.App]()
+			if err != nil {
+				return nil, err
+			}
+			user := r.URL.Query().Get("user")
+			if user == "" {
+				return nil, adminapi.Error(http.StatusBadRequest, "user is missing: add ?user=<id>")
+			}
+			return do(agents, r.Context(), user)
+		}
+	}
+	adminapi.Register("agents_users",
+		adminapi.Get(exportPath, ofUser(func(a *app.App, ctx context.Context, user string) (any, error) { return a.Users.Export(ctx, user) })),
+		adminapi.Post(erasePath, 0, ofUser(func(a *app.App, ctx context.Context, user string) (any, error) { return a.Users.Erase(ctx, user) })),
+		adminapi.Post(logoutPath, 0, ofUser(func(a *app.App, ctx context.Context, user string) (any, error) { return a.Users.LogOut(ctx, user) })),
+	)
 }
 
 // Paths of the admin endpoint.
@@ -24,45 +50,6 @@ const (
 	erasePath  = "/agents/users/erase"
 	logoutPath = "/agents/users/logout"
 )
-
-// adminUsers serves the data about users on Caddy's admin endpoint:
-//
-//	GET  /agents/users/export?user=<id>  everything about a user, as a JSON object
-//	POST /agents/users/erase?user=<id>   deletes it, and returns the number of records
-//	POST /agents/users/logout?user=<id>  ends the user's sessions, and returns their number
-//
-// The audit archive is not part of it.
-type adminUsers struct{ admin }
-
-// CaddyModule returns the Caddy module information.
-func (*adminUsers) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api.agents_users", New: func() caddy.Module { return new(adminUsers) }}
-}
-
-// Routes returns the routes of the admin endpoint.
-func (a *adminUsers) Routes() []caddy.AdminRoute {
-	route := func(path, method string, find func(r *http.Request, user string) (any, error)) caddy.AdminRoute {
-		return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			if err := a.check(r, method); err != nil {
-				return err
-			}
-			user := r.URL.Query().Get("user")
-			if user == "" {
-				return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("user is missing: add ?user=<id>")}
-			}
-			content, err := find(r, user)
-			if err != nil {
-				return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
-			}
-			return respond(w, content)
-		})}
-	}
-	return []caddy.AdminRoute{
-		route(exportPath, http.MethodGet, func(r *http.Request, user string) (any, error) { return a.app.Users.Export(r.Context(), user) }),
-		route(erasePath, http.MethodPost, func(r *http.Request, user string) (any, error) { return a.app.Users.Erase(r.Context(), user) }),
-		route(logoutPath, http.MethodPost, func(r *http.Request, user string) (any, error) { return a.app.Users.LogOut(r.Context(), user) }),
-	}
-}
 
 // UserCommand returns the command `caddy agents user`.
 func UserCommand() *cobra.Command {
@@ -136,9 +123,3 @@ func deleteOfUser(cmd *cobra.Command, path string) error {
 	}
 	return nil
 }
-
-// Interface guards
-var (
-	_ caddy.Provisioner = (*adminUsers)(nil)
-	_ caddy.AdminRouter = (*adminUsers)(nil)
-)

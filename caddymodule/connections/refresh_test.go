@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/store"
@@ -29,13 +27,8 @@ func (h *Handler) SetRecently(d time.Duration) { h.recently = d }
 // List returns the response of the admin endpoint of the running configuration.
 func List(t *testing.T, query string) string {
 	t.Helper()
-	agents, err := app.Of(caddy.ActiveContext())
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := httptest.NewRecorder()
-	a := &admin{app: agents, logger: zap.NewNop()}
-	if err := a.Routes()[0].Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/agents/connections"+query, nil)); err != nil {
+	if err := serveAdmin(w, httptest.NewRequest(http.MethodGet, "/agents/connections"+query, nil)); err != nil {
 		t.Fatal(err)
 	}
 	return w.Body.String()

@@ -2,12 +2,10 @@ package console
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -55,15 +53,8 @@ func serveApproval(s *siteOf, q *request) (*page, error) {
 // readApproval reads a form, or the request of a program.
 func readApproval(q *request) (*approval, error) {
 	wanted := new(approval)
-	if q.api {
-		body, err := io.ReadAll(q.Body)
-		if err != nil || json.Unmarshal(body, wanted, json.RejectUnknownMembers(true)) != nil {
-			return nil, &failure{http.StatusBadRequest, "Invalid JSON", `Send an object such as {"seen": "…", "tools": ["list_trips"]}.`}
-		}
-		return wanted, nil
-	}
-	if q.ParseForm() != nil {
-		return nil, &failure{http.StatusBadRequest, "Invalid form", "The form could not be read."}
+	if err := q.readBody(wanted, `{"seen": "…", "tools": ["list_trips"]}`); err != nil || q.api {
+		return wanted, err
 	}
 	wanted.Seen = q.PostForm.Get("seen")
 	if q.PostForm.Get("all") == "" {

@@ -99,10 +99,10 @@ func installLinks(c *connection, name string) []linkModel {
 		return nil
 	}
 	cursor := base64.StdEncoding.EncodeToString([]byte(`{"url":` + quote(c.URL) + "}"))
-	code := strings.ReplaceAll(queryEscape(`{"name":`+quote(name)+`,"type":"http","url":`+quote(c.URL)+"}"), "+", "%20")
+	code := strings.ReplaceAll(url.QueryEscape(`{"name":`+quote(name)+`,"type":"http","url":`+quote(c.URL)+"}"), "+", "%20")
 	return []linkModel{
-		{"Add to Cursor", template.URL("cursor://anysphere.cursor-deeplink/mcp/install?name=" + name + "&config=" + queryEscape(cursor))}, //nolint:gosec // has a fixed scheme, and its parts are escaped
-		{"Add to VS Code", template.URL("vscode:mcp/install?" + code)},                                                                    //nolint:gosec // as above
+		{"Add to Cursor", template.URL("cursor://anysphere.cursor-deeplink/mcp/install?name=" + name + "&config=" + url.QueryEscape(cursor))}, //nolint:gosec // has a fixed scheme, and its parts are escaped
+		{"Add to VS Code", template.URL("vscode:mcp/install?" + code)},                                                                        //nolint:gosec // as above
 	}
 }
 
@@ -144,6 +144,3 @@ func curlHeader(header string) string {
 
 // quote returns a text as a JSON string.
 func quote(text string) string { return string(strictjson.AppendString(nil, text)) }
-
-// queryEscape escapes a value of a query.
-func queryEscape(text string) string { return url.QueryEscape(text) }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
@@ -82,7 +83,7 @@ var functions = template.FuncMap{
 		}{class, at}
 	},
 	"stamp":     func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
-	"thou":      thousands,
+	"thou":      func(n int) string { return humanize.Comma(int64(n)) },
 	"plural":    plural,
 	"query":     url.QueryEscape,
 	"joined":    func(list []string) string { return strings.Join(list, ", ") },
@@ -90,7 +91,7 @@ var functions = template.FuncMap{
 	"lower":     strings.ToLower,
 	"outcome":   outcomeClass,
 	"spark":     sparkline,
-	"thou64":    func(n int64) string { return thousands(int(n)) },
+	"thou64":    humanize.Comma,
 	"markdown":  renderMarkdown,
 	"breakable": breakable,
 	"middle":    middle,
@@ -324,15 +325,6 @@ func breakable(name string) template.HTML {
 	return template.HTML(escaped) //nolint:gosec // escaped
 }
 
-// thousands returns a number with separators.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 // plural returns a number with a noun.
 func plural(n int, noun string) string {
 	if n != 1 {
@@ -341,7 +333,7 @@ func plural(n int, noun string) string {
 		}
 		noun += "s"
 	}
-	return thousands(n) + " " + noun
+	return humanize.Comma(int64(n)) + " " + noun
 }
 
 // milliseconds returns a duration in milliseconds with two or three digits.

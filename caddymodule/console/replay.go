@@ -2,13 +2,10 @@ package console
 
 import (
 	"errors"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/caddymodule/replay"
 	verdicts "github.com/fairwayhq/fairway/oagent/replay"
@@ -16,13 +13,18 @@ import (
 
 // replayModel is a changed document of agents, and what it would have decided.
 type replayModel struct {
-	Document string           `json:"document"`
-	Since    string           `json:"since,omitzero"` // as in the admin endpoint
-	User     string           `json:"user,omitzero"`
-	Report   *verdicts.Report `json:"report,omitzero"`
-	Problem  string           `json:"problem,omitzero"` // why there is no report
+	replayRequest
+	Report  *verdicts.Report `json:"report,omitzero"`
+	Problem string           `json:"problem,omitzero"` // why there is no report
 
 	Agents []string `json:"-"` // whose document can be chosen
+}
+
+// replayRequest is the body of the request of a program.
+type replayRequest struct {
+	Document string `json:"document"`
+	Since    string `json:"since,omitzero"` // as in the admin endpoint
+	User     string `json:"user,omitzero"`
 }
 
 // serveReplay tries a changed document on the calls that are recorded. It is for auditors, and stores nothing.
@@ -66,19 +68,8 @@ func (p *recordPages) serveReplay() (*page, error) {
 
 // read reads the form, or the request of a program.
 func (m *replayModel) read(q *request) error {
-	tooLarge := &failure{http.StatusRequestEntityTooLarge, "Too large", "The form must have at most " + strconv.Itoa(maxForm) + " bytes."}
-	if q.api {
-		body, err := io.ReadAll(q.Body)
-		if err != nil {
-			return tooLarge
-		}
-		if json.Unmarshal(body, m, json.RejectUnknownMembers(true)) != nil || m.Report != nil || m.Problem != "" {
-			return &failure{http.StatusBadRequest, "Invalid JSON", `Send an object such as {"document": "kind: …", "since": "7d", "user": ""}.`}
-		}
-		return nil
-	}
-	if err := q.ParseForm(); err != nil {
-		return tooLarge
+	if err := q.readBody(&m.replayRequest, `{"document": "kind: …", "since": "7d", "user": ""}`); err != nil || q.api {
+		return err
 	}
 	m.Document, m.Since, m.User = q.PostForm.Get("document"), strings.TrimSpace(q.PostForm.Get("since")), strings.TrimSpace(q.PostForm.Get("user"))
 	return nil

@@ -189,8 +189,8 @@ func (p *recordPages) decideReview(id string) (*page, error) {
 	if p.in.api {
 		return nil, errNotFound // programs use oagent/{n}/reviews
 	}
-	if err := p.in.ParseForm(); err != nil {
-		return nil, &failure{http.StatusRequestEntityTooLarge, "Too large", "The comment is too long."}
+	if err := p.in.readBody(nil, ""); err != nil {
+		return nil, err
 	}
 	m := &reviewPage{Comment: text.Cut(p.in.PostForm.Get("comment"), 2*review.MaxComment)}
 	decision := p.in.PostForm.Get("decision")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -126,6 +128,25 @@ type request struct {
 	api    bool     // the response is JSON
 	rest   []string // segments of the path below the console, without api
 	viewer viewer
+}
+
+// readBody reads the body of a request that changes or tries something: that of a program into wanted, of a browser into PostForm. The example
+// shows programs what to send.
+func (q *request) readBody(wanted any, example string) (err error) {
+	invalid := &failure{http.StatusBadRequest, "Invalid form", "The form could not be read."}
+	if q.api {
+		invalid = &failure{http.StatusBadRequest, "Invalid JSON", "Send an object such as " + example + "."}
+		err = json.UnmarshalRead(q.Body, wanted, json.RejectUnknownMembers(true))
+	} else {
+		err = q.ParseForm()
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return &failure{http.StatusRequestEntityTooLarge, "Too large", "The request must have at most " + strconv.Itoa(maxForm) + " bytes."}
+	}
+	if err != nil {
+		return invalid
+	}
+	return nil
 }
 
 // view returns the first segment of the path below the console, "" for the first page.

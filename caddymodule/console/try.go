@@ -3,13 +3,10 @@ package console
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -91,23 +88,15 @@ func (p *toolPage) serve() (*page, error) {
 // readArguments reads the arguments of a form, or of a program's request. If they are no JSON object, it
 // sets m.Problem.
 func (p *toolPage) readArguments(m *tryModel) (arguments []byte, dryRun bool, err error) {
-	tooLarge := &failure{http.StatusRequestEntityTooLarge, "Too large", "The arguments must have at most " + strconv.Itoa(maxForm) + " bytes."}
+	var wanted tryRequest
+	if err := p.in.readBody(&wanted, `{"arguments": {}, "dry_run": true}`); err != nil {
+		return nil, false, err
+	}
 	if p.in.api {
-		body, err := io.ReadAll(p.in.Body)
-		if err != nil {
-			return nil, false, tooLarge
-		}
-		var wanted tryRequest
-		if err := json.Unmarshal(body, &wanted, json.RejectUnknownMembers(true)); err != nil {
-			return nil, false, &failure{http.StatusBadRequest, "Invalid JSON", `Send an object such as {"arguments": {}, "dry_run": true}.`}
-		}
 		if arguments, dryRun, *m.Shape = wanted.Arguments, wanted.DryRun, wanted.Shape; len(arguments) == 0 {
 			arguments = []byte("{}")
 		}
 	} else {
-		if err := p.in.ParseForm(); err != nil {
-			return nil, false, tooLarge
-		}
 		form := p.in.PostForm
 		dryRun = form.Get("do") == "preview"
 		m.Inputs, m.JSON = inputs(m.Tool.Arguments, form), strings.TrimSpace(form.Get("json"))

@@ -15,6 +15,7 @@ import (
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/tools/logonly"
@@ -120,11 +121,7 @@ func (a *access) isLocal(r *http.Request) bool {
 	if err != nil || !isLoopbackHost(client) {
 		return false
 	}
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	return isLoopbackHost(host)
+	return isLoopbackHost(httpheader.HostName(r.Host))
 }
 
 // isAddress reports whether a listener is a network address. The client of a unix socket has none, so it is not

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/registry"
 )
@@ -16,41 +17,35 @@ import (
 var documentTypes = []string{"", "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/json", "text/plain"}
 
 // Serve implements guard.Acceptor: it accepts or deletes an agent document (OpenAgentSpec v1, Server, rule 2).
-func (s *acceptService) Serve(q *endpoints.Request) {
-	if !q.SameOrigin() {
-		return
+func (s *acceptService) Serve(q *endpoints.Request) error {
+	if err := q.SameOrigin(); err != nil {
+		return err
 	}
 	if !s.Permits(q.User.ID) {
-		q.Problem(http.StatusForbidden, "Not permitted", "You may not change agent documents on this site.")
-		return
+		return endpoints.NewProblem(http.StatusForbidden, "Not permitted", "You may not change agent documents on this site.")
 	}
 	condition := registry.ConditionOf(q.R.Header)
 	if q.R.Method == http.MethodDelete {
 		if err := s.Delete(q.R.Context(), q.Rest[0], q.User.ID, condition); err != nil {
-			failChange(q, err)
-			return
+			return changeProblem(q, err)
 		}
 		q.W.WriteHeader(http.StatusNoContent)
-		return
+		return nil
 	}
 	kind, _, _ := strings.Cut(q.R.Header.Get("Content-Type"), ";")
 	if !slices.Contains(documentTypes, strings.ToLower(strings.TrimSpace(kind))) {
-		q.Problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the document with the header Content-Type: application/yaml.")
-		return
+		return endpoints.NewProblem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the document with the header Content-Type: application/yaml.")
 	}
 	source, err := q.ReadSmall(registry.MaxDocument)
 	if errors.Is(err, buffer.ErrTooLarge) {
-		failChange(q, registry.ErrTooLarge)
-		return
+		return changeProblem(q, registry.ErrTooLarge)
 	}
 	if err != nil {
-		q.FailBody(err, http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
-		return
+		return q.BodyProblem(err, http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
 	}
 	entry, created, err := s.Put(q.R.Context(), registry.Change{Name: q.Rest[0], Source: source, By: q.User.ID, Condition: condition})
 	if err != nil {
-		failChange(q, err)
-		return
+		return changeProblem(q, err)
 	}
 	q.W.Header().Set("Etag", entry.Tag())
 	status := http.StatusNoContent
@@ -59,33 +54,27 @@ func (s *acceptService) Serve(q *endpoints.Request) {
 		status = http.StatusCreated
 	}
 	q.W.WriteHeader(status)
+	return nil
 }
 
-// failChange responds with an error of the acceptService.
-func failChange(q *endpoints.Request, err error) {
+// changeProblem returns the problem of an error of the acceptService.
+func changeProblem(q *endpoints.Request, err error) error {
 	switch _, invalid := errors.AsType[oagent.LintErrors](err); {
 	case invalid:
-		q.Problem(http.StatusUnprocessableEntity, "Invalid agent document", err.Error())
+		return endpoints.NewProblem(http.StatusUnprocessableEntity, "Invalid agent document", err.Error())
 	case errors.Is(err, registry.ErrTooLarge):
-		q.Problem(http.StatusRequestEntityTooLarge, "Document too large", sentence(err))
+		return endpoints.NewProblem(http.StatusRequestEntityTooLarge, "Document too large", text.Sentence(err.Error()))
 	case errors.Is(err, registry.ErrPrecondition):
-		q.Problem(http.StatusPreconditionFailed, "Precondition failed", sentence(err)+" GET "+q.Options.Documents+"/"+q.Rest[0]+" returns its Etag.")
+		return endpoints.NewProblem(http.StatusPreconditionFailed, "Precondition failed", text.Sentence(err.Error())+" GET "+q.Options.Documents+"/"+q.Rest[0]+" returns its Etag.")
 	case errors.Is(err, registry.ErrNotFound):
-		q.UnknownAgent()
+		return q.UnknownAgent()
 	case errors.Is(err, registry.ErrFull):
-		q.Problem(http.StatusInsufficientStorage, "Too many agent documents", sentence(err))
+		return endpoints.NewProblem(http.StatusInsufficientStorage, "Too many agent documents", text.Sentence(err.Error()))
 	case errors.Is(err, errFromFile):
-		q.Problem(http.StatusConflict, "Agent of a file", sentence(err)+" Use another name, or change the file.")
+		return endpoints.NewProblem(http.StatusConflict, "Agent of a file", text.Sentence(err.Error())+" Use another name, or change the file.")
 	case errors.Is(err, errNotLoaded):
 		q.W.Header().Set("Retry-After", "2")
-		q.Problem(http.StatusServiceUnavailable, "Tools not loaded", sentence(err)+" Try again later.")
-	default:
-		q.Fail(err)
+		return endpoints.NewProblem(http.StatusServiceUnavailable, "Tools not loaded", text.Sentence(err.Error())+" Try again later.")
 	}
-}
-
-// sentence returns the message of an error as a sentence.
-func sentence(err error) string {
-	message := err.Error()
-	return strings.ToUpper(message[:1]) + message[1:] + "."
+	return err
 }

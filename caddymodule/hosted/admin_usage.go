@@ -1,7 +1,6 @@
 package hosted
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,27 +8,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
+	"github.com/fairwayhq/fairway/caddymodule/internal/adminapi"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
-func init() { caddy.RegisterModule(new(adminUsage)) }
-
-// adminUsage serves what hosted agents have used on Caddy's admin endpoint: GET /agents/usage.
-type adminUsage struct{}
-
-// CaddyModule returns the Caddy module information.
-func (*adminUsage) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "admin.api.agents_usage", New: func() caddy.Module { return new(adminUsage) }}
-}
-
-// Routes returns the routes of the admin endpoint.
-func (*adminUsage) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{guard.AdminRoute("/agents/usage", usage)}
-}
+func init() { adminapi.Register("agents_usage", adminapi.Get("/agents/usage", usage)) }
 
 // usageRow is what a user, group or agent has used, or what was used on a day.
 type usageRow struct {
@@ -60,7 +45,7 @@ func usage(r *http.Request) (any, error) {
 		days, err = strconv.Atoi(text)
 	}
 	if names == nil || err != nil || days < 1 || days > run.UsageDays {
-		return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("by must be user, group, agent or day, and days a number from 1 to %d", run.UsageDays)}
+		return nil, adminapi.Error(http.StatusBadRequest, "by must be user, group, agent or day, and days a number from 1 to %d", run.UsageDays)
 	}
 	sums := make(map[string]model.Usage)
 	requests := make(map[string]int64)
@@ -83,7 +68,7 @@ func usage(r *http.Request) (any, error) {
 			})
 		}
 		if err != nil {
-			return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: errors.Join(errors.New("reading the usage failed"), err)}
+			return nil, fmt.Errorf("reading the usage failed: %w", err)
 		}
 	}
 	rows := []usageRow{}

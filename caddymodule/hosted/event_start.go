@@ -2,8 +2,6 @@ package hosted
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,8 +51,7 @@ func (x *exposure) StartForEvent(ctx context.Context, at site.Site, name, user, 
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(engagement.Digest("event", host.options.Realm(), user, name, id)))
-	runID := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
+	runID := run.IDOf(engagement.Digest("event", host.options.Realm(), user, name, id))
 	if _, err := runner.Get(ctx, runID); !errors.Is(err, run.ErrNotFound) {
 		return errors.Join(err, runner.Wake(ctx, runID)) // a node may have died before it began
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	guard "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/schema"
@@ -131,11 +130,7 @@ func checkHosted(name string, hosted []hostedAgent) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	if near := text.Nearest(name, slices.Values(known)); near != "" {
-		return fmt.Errorf("unknown agent %q; did you mean %s?", name, near)
-	}
-	return fmt.Errorf("unknown agent %q; the hosted agents are %s. For agents that users add with accept, write expose_agents without names",
-		name, strings.Join(known, ", "))
+	return fmt.Errorf("unknown hosted agent %q%s. For agents that users add with accept, write expose_agents without names", name, directive.DidYouMean(name, known))
 }
 
 // hosted returns the agents that the handlers of the site host, ordered by name. If several host an agent

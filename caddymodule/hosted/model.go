@@ -7,7 +7,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
@@ -89,13 +87,9 @@ func (m *models) checkNames(limits map[string]*Limits, known []string) error {
 
 func checkNames(option string, names iter.Seq[string], known []string) error {
 	for _, name := range slices.Sorted(names) {
-		if slices.Contains(known, name) {
-			continue
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s: unknown agent %q%s", option, name, directive.DidYouMean(name, known))
 		}
-		if near := text.Nearest(name, slices.Values(known)); near != "" {
-			return fmt.Errorf("%s: unknown agent %q; did you mean %s?", option, name, near)
-		}
-		return fmt.Errorf("%s: unknown agent %q; the agents are %s", option, name, strings.Join(known, ", "))
 	}
 	return nil
 }

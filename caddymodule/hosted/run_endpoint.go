@@ -68,50 +68,41 @@ type calledAgent struct {
 	Location  string         `json:"location"`
 }
 
-// open gets the Runner. If it is not available, it sends an error response and returns false.
-func (h *runRequest) open() bool {
-	var err error
-	if h.runner, err = h.host.Runner(h.q.R.Context()); err != nil {
-		h.q.Fail(err)
-		return false
-	}
-	return true
+// open returns a request about a run.
+func (h guardHost) open(q *endpoints.Request) (*runRequest, error) {
+	runner, err := h.host.Runner(q.R.Context())
+	return &runRequest{q, h.host, runner}, err
 }
 
 // start begins an Engagement with an agent (OpenAgentSpec v1, Server, rule 3.3).
-func (h *runRequest) start(agent *oagent.Agent) {
-	said, ok := h.read(false)
-	if !ok || !h.open() {
-		return
+func (h *runRequest) start(agent *oagent.Agent) error {
+	said, err := h.read(false)
+	if err != nil {
+		return err
 	}
 	st, err := h.host.Start(h.q.R, agent, h.q.User, said.input, said.title)
-	if h.refusedStart(err) {
-		return
-	}
 	if err != nil {
-		h.q.Fail(err)
-		return
+		return h.startProblem(err)
 	}
 	h.q.W.Header().Set("Location", h.location(st.ID))
 	h.q.W.Header().Set("Cache-Control", "no-store")
 	h.q.W.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
-// refusedStart responds to an error for which an Engagement does not begin, or does not go on. It reports whether it did.
-func (h *runRequest) refusedStart(err error) bool {
+// startProblem returns the problem of an error for which an Engagement does not begin, or does not go on.
+func (h *runRequest) startProblem(err error) error {
 	full, _ := errors.AsType[*share.FullError](err)
 	switch {
 	case errors.Is(err, remote.ErrCycle), errors.Is(err, remote.ErrTooDeep):
-		h.q.Problem(http.StatusLoopDetected, "Agents call each other in a circle", "The agent was not started: "+err.Error()+".")
+		return endpoints.NewProblem(http.StatusLoopDetected, "Agents call each other in a circle", "The agent was not started: "+err.Error()+".")
 	case full != nil: // too many runs are in progress
 		h.q.W.Header().Set("Retry-After", strconv.Itoa(int(retryFull.Seconds())))
-		h.q.Problem(http.StatusTooManyRequests, "Too many runs in progress", "The agent was not started: "+err.Error()+". Try again when some of them have ended.")
+		return endpoints.NewProblem(http.StatusTooManyRequests, "Too many runs in progress", "The agent was not started: "+err.Error()+". Try again when some of them have ended.")
 	case errors.Is(err, remote.ErrMalformedChain):
-		h.q.Problem(http.StatusBadRequest, "Invalid header", "The agent was not started: "+err.Error()+".")
-	default:
-		return false
+		return endpoints.NewProblem(http.StatusBadRequest, "Invalid header", "The agent was not started: "+err.Error()+".")
 	}
-	return true
+	return err
 }
 
 func (h *runRequest) location(id string) string { return h.q.Options.Engagements + "/" + id }
@@ -124,24 +115,23 @@ type message struct {
 	inReplyTo string // id of the question that the input answers
 }
 
-// read reads the body of a POST. later is true if the Engagement exists. If the body is invalid, read sends an error
-// response and returns false. An input that is JSON but no string reaches the model as JSON. A body that is a string, as
-// the reference server of OpenAgentSpec takes it, is the input. An Engagement can begin without a body.
-func (h *runRequest) read(later bool) (m message, ok bool) {
-	body, ok := h.q.ReadBody(maxInputBody)
-	if !ok {
-		return m, false
+// read reads the body of a POST. later is true if the Engagement exists. An input that is JSON but no string reaches the model as JSON. A body
+// that is a string, as the reference server of OpenAgentSpec takes it, is the input. An Engagement can begin without a body.
+func (h *runRequest) read(later bool) (m message, err error) {
+	body, err := h.q.ReadBody(maxInputBody)
+	if err != nil {
+		return m, err
 	}
 	body = bytes.TrimSpace(body)
 	var members []strictjson.Member
 	switch {
 	case !later && (len(body) == 0 || string(body) == "null"):
-		return message{input: noInput}, true
+		return message{input: noInput}, nil
 	case jsontext.Value(body).Kind() == '"' && strictjson.Check(body) == nil:
 		members = []strictjson.Member{{Name: "input", Value: body}}
 	default:
-		if members, ok = h.q.Members(body); !ok {
-			return m, false
+		if members, err = endpoints.MembersOf(body); err != nil {
+			return m, err
 		}
 	}
 	var value jsontext.Value
@@ -163,46 +153,39 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 		}
 	}
 	if valid && value == nil && later && (m.title != "" || m.retry) && m.inReplyTo == "" {
-		return m, true
+		return m, nil
 	}
 	if !valid || value == nil || m.retry {
-		h.q.Problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON string, the message to the agent, or an object with the message in the member "input". `+
+		return m, endpoints.NewProblem(http.StatusBadRequest, "Invalid input", `The body must be a JSON string, the message to the agent, or an object with the message in the member "input". `+
 			`It can also have the text "title". An answer to a question can also have the member "in_reply_to", the id of the question.`)
-		return m, false
 	}
 	m.input = string(value)
 	if value.Kind() == '"' && json.Unmarshal(value, &m.input) != nil || strings.TrimSpace(m.input) == "" || m.input == "null" {
-		h.q.Problem(http.StatusBadRequest, "Invalid input", "The input is empty.")
-		return m, false
+		return m, endpoints.NewProblem(http.StatusBadRequest, "Invalid input", "The input is empty.")
 	}
 	if len(m.input) > run.MaxInput {
-		h.q.Problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(m.input), run.MaxInput))
-		return m, false
+		return m, endpoints.NewProblem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(m.input), run.MaxInput))
 	}
-	return m, true
+	return m, nil
 }
 
 // noInput is the input of an Engagement that begins without one: models need a message.
 const noInput = "Begin. There is no further input."
 
 // ServeRun implements guard.Host.
-func (h guardHost) ServeRun(q *endpoints.Request, id string) bool {
-	of := &runRequest{q: q, host: h.host}
-	if !of.open() {
-		return true
+func (h guardHost) ServeRun(q *endpoints.Request, id string) (bool, error) {
+	of, err := h.open(q)
+	if err != nil {
+		return false, err
 	}
 	st, err := of.runner.Get(q.R.Context(), id)
-	switch {
-	case errors.Is(err, run.ErrNotFound):
-		return false
-	case err != nil:
-		q.Fail(err)
-		return true
-	case !q.MayFollow(st.User.ID, st.Agent, st.Review):
-		return false
+	if errors.Is(err, run.ErrNotFound) || err == nil && !q.MayFollow(st.User.ID, st.Agent, st.Review) {
+		return false, nil
 	}
-	of.serve(st)
-	return true
+	if err == nil {
+		err = of.serve(st)
+	}
+	return true, err
 }
 
 // Find implements guard.Host.
@@ -232,130 +215,123 @@ func (h guardHost) IsDeleted(ctx context.Context, id string) bool {
 }
 
 // ServeAgent implements guard.Host.
-func (h guardHost) ServeAgent(q *endpoints.Request, agent *oagent.Agent) {
-	of := &runRequest{q: q, host: h.host}
-	if q.R.Method == http.MethodPost {
-		of.start(agent)
-		return
+func (h guardHost) ServeAgent(q *endpoints.Request, agent *oagent.Agent) error {
+	of, err := h.open(q)
+	switch {
+	case err != nil:
+		return err
+	case q.R.Method == http.MethodPost:
+		return of.start(agent)
 	}
-	of.memory(agent.Name)
+	return of.memory(agent.Name)
 }
 
 // memory shows the user what an agent remembers of the user's earlier Engagements, or deletes it (OpenAgentSpec v1,
 // lifespan.retain_memory).
-func (h *runRequest) memory(agent string) {
-	if h.q.R.Method == http.MethodDelete && !h.q.SameOrigin() || !h.open() {
-		return
-	}
+func (h *runRequest) memory(agent string) error {
 	if h.q.R.Method == http.MethodDelete {
-		if err := h.runner.Forget(h.q.R.Context(), agent, h.q.User); err != nil {
-			h.q.Fail(err)
-			return
+		err := h.q.SameOrigin()
+		if err == nil {
+			err = h.runner.Forget(h.q.R.Context(), agent, h.q.User)
 		}
-		h.q.W.Header().Set("Cache-Control", "no-store")
-		h.q.W.WriteHeader(http.StatusNoContent)
-		return
+		if err == nil {
+			h.q.W.Header().Set("Cache-Control", "no-store")
+			h.q.W.WriteHeader(http.StatusNoContent)
+		}
+		return err
 	}
 	remembered, err := h.runner.Remembered(h.q.R.Context(), agent, h.q.User)
 	if err != nil {
-		h.q.Fail(err)
-		return
+		return err
 	}
-	h.q.Write(struct {
-		Remembered []run.Retained `json:"remembered"`
-	}{append([]run.Retained{}, remembered...)})
+	return h.q.Write(map[string]any{"remembered": append([]run.Retained{}, remembered...)})
 }
 
 // serve serves a run that the user may see.
-func (h *runRequest) serve(st *run.State) {
-	if !h.q.Allow(http.MethodGet, http.MethodPost, http.MethodDelete) {
-		return
+func (h *runRequest) serve(st *run.State) error {
+	err := h.q.Allow(http.MethodGet, http.MethodPost, http.MethodDelete)
+	if err == nil && h.q.R.Method != http.MethodGet && h.q.R.Method != http.MethodHead {
+		err = h.q.SameOrigin()
 	}
 	own := st.IsOf(h.q.User.ID)
-	if h.q.R.Method != http.MethodGet && h.q.R.Method != http.MethodHead && !h.q.SameOrigin() {
-		return
+	if err == nil && own {
+		err = h.host.Arrived(h.q.R, st)
 	}
-	if own {
-		if err := h.host.Arrived(h.q.R, st); err != nil {
-			h.q.Fail(err)
-			return
-		}
+	if err != nil {
+		return err
 	}
 	switch {
 	case h.q.R.Method == http.MethodDelete && h.q.R.URL.Query().Has("delete"):
-		h.delete(st, own)
+		return h.delete(st, own)
 	case h.q.R.Method == http.MethodDelete:
 		canceled, err := h.runner.Cancel(h.q.R.Context(), st.ID)
-		h.answerChanged(st, canceled, err)
+		return h.answerChanged(st, canceled, err)
 	case h.q.R.Method == http.MethodPost && !own:
-		h.q.Problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
+		return endpoints.NewProblem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
 	case h.q.R.Method == http.MethodPost:
-		h.say(st)
+		return h.say(st)
 	case acceptsStream(h.q.R.Header):
 		h.stream(st)
-	default:
-		h.answer(st)
+		return nil
 	}
+	return h.answer(st)
 }
 
 // say adds what the user says to the Engagement. If the agent has answered, it goes on.
-func (h *runRequest) say(st *run.State) {
-	said, ok := h.read(true)
-	if !ok {
-		return
+func (h *runRequest) say(st *run.State) error {
+	said, err := h.read(true)
+	if err != nil {
+		return err
 	}
-	changed, err := st, error(nil)
+	changed := st
 	if said.title != "" {
 		changed, err = h.runner.Conversation(st.ID).Rename(h.q.R.Context(), said.title)
 	}
 	if err == nil && (said.input != "" || said.retry) {
 		changed, err = h.host.Say(h.q.R, st, run.NewInput{Text: said.input, InReplyTo: said.inReplyTo, Retry: said.retry})
 	}
-	if !h.refusedStart(err) {
-		h.answerChanged(st, changed, err)
-	}
+	return h.answerChanged(st, changed, h.startProblem(err))
 }
 
 // delete deletes an Engagement of the user that has ended.
-func (h *runRequest) delete(st *run.State, own bool) {
+func (h *runRequest) delete(st *run.State, own bool) error {
 	if !own {
-		h.q.Problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can delete it.")
-		return
+		return endpoints.NewProblem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can delete it.")
 	}
-	switch err := h.runner.Conversation(st.ID).Delete(h.q.R.Context()); {
+	err := h.runner.Conversation(st.ID).Delete(h.q.R.Context())
+	switch {
 	case errors.Is(err, run.ErrBusy):
-		h.q.Problem(http.StatusConflict, "The Engagement has not ended", text.Sentence(err.Error()))
+		return endpoints.NewProblem(http.StatusConflict, "The Engagement has not ended", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrNotFound):
-		h.q.NotFound()
-	case err != nil:
-		h.q.Fail(err)
-	default:
+		return endpoints.ErrNotFound
+	case err == nil:
 		h.q.W.WriteHeader(http.StatusNoContent)
 	}
+	return err
 }
 
 // answerChanged responds with the state after a change.
-func (h *runRequest) answerChanged(before, changed *run.State, err error) {
+func (h *runRequest) answerChanged(before, changed *run.State, err error) error {
 	question, ambiguous := errors.AsType[*run.QuestionError](err)
 	switch {
 	case ambiguous:
-		h.q.Problem(http.StatusConflict, "No such question", text.Sentence(question.Error()))
+		return endpoints.NewProblem(http.StatusConflict, "No such question", text.Sentence(question.Error()))
 	case errors.Is(err, run.ErrEnded):
 		if latest, err := h.runner.Get(h.q.R.Context(), before.ID); err == nil {
 			before = latest
 		}
 		h.writeEnded(before)
+		return nil
 	case errors.Is(err, run.ErrNotFailed):
-		h.q.Problem(http.StatusConflict, "Nothing to retry", text.Sentence(err.Error()))
+		return endpoints.NewProblem(http.StatusConflict, "Nothing to retry", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrFull):
-		h.q.Problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
+		return endpoints.NewProblem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
 	case errors.Is(err, run.ErrNotFound):
-		h.q.NotFound()
+		return endpoints.ErrNotFound
 	case err != nil:
-		h.q.Fail(err)
-	default:
-		h.answer(changed)
+		return err
 	}
+	return h.answer(changed)
 }
 
 // writeEnded responds to a change of a run that has ended, with the reason.
@@ -371,7 +347,7 @@ func (h *runRequest) writeEnded(st *run.State) {
 
 // answer responds with the state of a run. With the preference wait (RFC 7240, section 4.3), it
 // first waits until the run has ended, needs its user, or begins to wait for a review.
-func (h *runRequest) answer(st *run.State) {
+func (h *runRequest) answer(st *run.State) error {
 	if wait, ok := preferredWait(h.q.R.Header); ok {
 		h.q.W.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait.Seconds())))
 		ctx, cancel := h.host.Serving(h.q.R.Context())
@@ -384,12 +360,11 @@ func (h *runRequest) answer(st *run.State) {
 			return !now.IsBusy() && (now != run.StatusAwaitingReview || before != run.StatusAwaitingReview)
 		})
 		if err != nil {
-			h.q.Fail(err)
-			return
+			return err
 		}
 		st = latest
 	}
-	h.q.Write(h.view(h.q.R.Context(), st))
+	return h.q.Write(h.view(h.q.R.Context(), st))
 }
 
 // view returns the state of a run for the client.

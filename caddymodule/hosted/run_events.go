@@ -59,7 +59,7 @@ func (h *runRequest) stream(st *run.State) {
 }
 
 // ServeTrace implements guard.Host.
-func (h guardHost) ServeTrace(q *endpoints.Request, id string, withoutTexts bool) {
+func (h guardHost) ServeTrace(q *endpoints.Request, id string, withoutTexts bool) error {
 	var trace *run.Trace
 	runner, err := h.host.Runner(q.R.Context())
 	if err == nil {
@@ -69,13 +69,12 @@ func (h guardHost) ServeTrace(q *endpoints.Request, id string, withoutTexts bool
 		}
 	}
 	if err != nil {
-		q.Fail(err)
-		return
+		return err
 	}
 	if withoutTexts {
 		trace.WithoutTexts()
 	}
-	q.Write(trace)
+	return q.Write(trace)
 }
 
 // Asked implements guard.Host.

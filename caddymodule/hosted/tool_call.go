@@ -2,8 +2,6 @@ package hosted
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"net/http"
@@ -143,8 +141,7 @@ func (t *toolCall) own(id string) (*run.State, error) {
 
 // idOf returns the id of the run of a call that the client can repeat.
 func (t *toolCall) idOf() string {
-	sum := sha256.Sum256([]byte(engagement.Digest("tool call", t.host.options.Realm(), t.user.ID, t.agent.Name, t.CallID, t.Input)))
-	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
+	return run.IDOf(engagement.Digest("tool call", t.host.options.Realm(), t.user.ID, t.agent.Name, t.CallID, t.Input))
 }
 
 func (t *toolCall) start(id string) (*run.State, *tools.Failure) {

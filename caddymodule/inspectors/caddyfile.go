@@ -2,6 +2,7 @@ package inspectors
 
 import (
 	"cmp"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -199,7 +200,7 @@ func (p *Presidio) readThreshold(b *directive.Block) (err error) {
 // Provision implements caddy.Provisioner.
 func (p *Presidio) Provision(caddy.Context) (err error) {
 	address, timeout := p.connect(caddy.NewReplacer())
-	p.client, err = webhook.NewUnsigned(strings.TrimSuffix(address, "/")+"/analyze", "", timeout)
+	p.client, err = webhook.NewUnsigned(strings.TrimSuffix(address, "/")+"/analyze", timeout, nil)
 	return err
 }
 
@@ -234,9 +235,11 @@ func (m *Moderation) Provision(caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	address, timeout := m.connect(repl)
 	key := repl.ReplaceAll(m.Key, "")
-	if key != "" {
-		key = "Bearer " + key
-	}
-	m.client, err = webhook.NewUnsigned(cmp.Or(address, "https://api.openai.com/v1/moderations"), key, timeout)
+	m.client, err = webhook.NewUnsigned(cmp.Or(address, "https://api.openai.com/v1/moderations"), timeout, func(r *http.Request) error {
+		if key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
+		return nil
+	})
 	return err
 }

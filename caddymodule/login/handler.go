@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/auth"
@@ -26,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/authserver"
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/oauth/verify"
 	"github.com/fairwayhq/fairway/internal/respond"
@@ -244,23 +243,12 @@ func (c *Client) open() (*authserver.Client, error) {
 	if c.JWKS == "" {
 		return &opened, nil
 	}
-	file, err := os.Open(c.JWKS)
+	content, err := buffer.ReadFile(c.JWKS, 1<<20)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	opened.Keys = new(jose.JSONWebKeySet)
-	if err := json.Unmarshal(verify.WithoutCertificates(content), opened.Keys); err != nil {
-		return nil, fmt.Errorf("%s is not a JWK set: %w", c.JWKS, err)
-	}
-	for _, key := range opened.Keys.Keys {
-		if !key.IsPublic() {
-			return nil, fmt.Errorf("%s contains a private key; give the gateway the public keys only", c.JWKS)
-		}
+	if opened.Keys, err = authserver.ReadKeys(content); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.JWKS, err)
 	}
 	return &opened, nil
 }

@@ -1,15 +1,11 @@
 package oagent
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/caddymodule/internal/adminapi"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -17,65 +13,24 @@ import (
 	"github.com/fairwayhq/fairway/tools/lock"
 )
 
-func init() {
-	caddy.RegisterModule(new(adminAgents))
-}
-
-// adminAgents serves the state of the gateway on Caddy's admin endpoint:
+// State of the gateway on Caddy's admin endpoint:
 //
 //	GET /agents/toolsets                               the toolsets and their tools
 //	GET /agents/agents                                 the agents and their capabilities
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
 //	GET /agents/engagements?order=newest               those with the latest change first, see newest
 //	GET /agents/reviews, POST /agents/reviews/<id>/…   see admin_reviews.go
-type adminAgents struct{}
-
-// CaddyModule returns the Caddy module information.
-func (*adminAgents) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "admin.api.agents",
-		New: func() caddy.Module { return new(adminAgents) },
-	}
+func init() {
+	adminapi.Register("agents",
+		adminapi.Get("/agents/toolsets", listToolsets), adminapi.Get("/agents/agents", listAgents), adminapi.Get("/agents/engagements", listEngagements),
+		adminapi.Get("/agents/reviews", listReviews), adminapi.Post(reviewsPath, maxDecision, decideReview),
+	)
 }
 
-// RunningGuards returns the guards of the running configuration, nil if there are none. The admin endpoint
-// of a configuration serves requests before the handlers are provisioned, and also if that fails.
+// RunningGuards returns the guards of the running configuration, nil if there are none.
 func RunningGuards() *Guards {
-	loaded, err := caddy.ActiveContext().AppIfConfigured("agents")
-	if err != nil {
-		return nil
-	}
-	guards, err := site.Get[*Guards](loaded.(*site.App))
-	if err != nil || guards.app == nil {
-		return nil
-	}
+	guards, _ := adminapi.Running[*Guards]()
 	return guards
-}
-
-// Routes returns the routes of the admin endpoint.
-func (a *adminAgents) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{
-		AdminRoute("/agents/toolsets", a.toolsets),
-		AdminRoute("/agents/agents", a.agents),
-		AdminRoute("/agents/engagements", a.engagements),
-		AdminRoute("/agents/reviews", a.reviews),
-		{Pattern: "/agents/reviews/", Handler: caddy.AdminHandlerFunc(a.decide)},
-	}
-}
-
-// AdminRoute returns a route of the admin endpoint that responds to GET with the JSON of what list returns.
-func AdminRoute(pattern string, list func(r *http.Request) (any, error)) caddy.AdminRoute {
-	return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use GET", r.Method)}
-		}
-		content, err := list(r)
-		if err != nil {
-			return err
-		}
-		w.Header().Set("Content-Type", "application/json")
-		return json.NewEncoder(w).Encode(content)
-	})}
 }
 
 // adminToolset is a toolset on the admin endpoint.
@@ -99,7 +54,7 @@ type adminTool struct {
 	Path      string `json:"path"`
 }
 
-func (a *adminAgents) toolsets(*http.Request) (any, error) {
+func listToolsets(*http.Request) (any, error) {
 	list := []adminToolset{}
 	guards := RunningGuards()
 	if guards == nil {
@@ -148,7 +103,7 @@ type adminCapability struct {
 	Tool      string `json:"tool,omitempty"` // "" if the tool does not exist
 }
 
-func (a *adminAgents) agents(*http.Request) (any, error) {
+func listAgents(*http.Request) (any, error) {
 	list := []adminAgent{}
 	guards := RunningGuards()
 	if guards == nil {
@@ -174,7 +129,7 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 	return list, nil
 }
 
-func (a *adminAgents) engagements(r *http.Request) (any, error) {
+func listEngagements(r *http.Request) (any, error) {
 	const most = 1000
 	guard, err := runningGuard(r)
 	isNewest := r.URL.Query().Get("order") == "newest"
@@ -188,7 +143,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	if source := r.URL.Query().Get("limit"); source != "" {
 		n, err := strconv.Atoi(source)
 		if err != nil || n < 1 || n > most {
-			return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("limit %.20q: must be a number from 1 to %d", source, most)}
+			return nil, adminapi.Error(http.StatusBadRequest, "limit %.20q: must be a number from 1 to %d", source, most)
 		}
 		limit = n
 	}
@@ -196,11 +151,5 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		return newest(r, guard, limit)
 	}
 	engagements, _, err := guard.Engagements.Page(r.Context(), r.URL.Query().Get("after"), limit)
-	if err != nil {
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
-	}
-	return slices.Concat([]*engagement.Summary{}, engagements), nil
+	return slices.Concat([]*engagement.Summary{}, engagements), err
 }
-
-// Interface guard
-var _ caddy.AdminRouter = (*adminAgents)(nil)

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
-
+	"github.com/fairwayhq/fairway/caddymodule/internal/adminapi"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
@@ -22,6 +20,7 @@ import (
 const adminEntry = "admin endpoint"
 
 const (
+	reviewsPath = "/agents/reviews/"
 	maxDecision = 16 << 10 // bytes of a request that decides a review
 	maxDecider  = 256      // bytes of the id of a user
 )
@@ -32,11 +31,7 @@ func runningGuard(r *http.Request) (*oagent.Guard, error) {
 	if guards == nil || len(guards.Handlers) == 0 {
 		return nil, nil
 	}
-	guard, err := guards.Handlers[0].OpenGuard(r.Context())
-	if err != nil {
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
-	}
-	return guard, nil
+	return guards.Handlers[0].OpenGuard(r.Context())
 }
 
 // adminEngagements is a page of Engagements.
@@ -58,14 +53,11 @@ func newest(r *http.Request, guard *oagent.Guard, limit int) (any, error) {
 		setRunStatus(r.Context(), e)
 		return isWanted("status", e.Status)
 	})
-	switch {
-	case errors.Is(err, engagement.ErrNotFound):
-		return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("after must be next of the previous page")}
-	case err != nil:
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+	if errors.Is(err, engagement.ErrNotFound) {
+		return nil, adminapi.Error(http.StatusBadRequest, "after must be next of the previous page")
 	}
 	page.Engagements, page.Next = append(page.Engagements, found...), next
-	return page, nil
+	return page, err
 }
 
 // setRunStatus sets the status of an Engagement to that of its run, if this server runs the agent.
@@ -87,82 +79,71 @@ type adminReviews struct {
 	Open []review.Summary `json:"open"` // oldest first
 }
 
-// reviews lists the reviews that wait for a decision.
-func (a *adminAgents) reviews(r *http.Request) (any, error) {
+// listReviews lists the reviews that wait for a decision.
+func listReviews(r *http.Request) (any, error) {
 	list := adminReviews{Open: []review.Summary{}}
 	guard, err := runningGuard(r)
 	if guard == nil {
 		return list, err
 	}
 	open, _, err := guard.Reviews.All(r.Context())
-	if err != nil {
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
-	}
 	list.Open = append(list.Open, open...)
-	return list, nil
+	return list, err
 }
 
-// decide decides a review: POST /agents/reviews/<id>/approve or deny. The admin endpoint does not know who sends the
+// decideReview decides a review: POST /agents/reviews/<id>/approve or deny. The admin endpoint does not know who sends the
 // request, so the body names the user who decides: {"as": "grace", "comment": "…"}. The record has this user, with
 // adminEntry.
-func (a *adminAgents) decide(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodPost {
-		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use POST", r.Method)}
-	}
-	id, decision, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/agents/reviews/"), "/")
+func decideReview(r *http.Request) (any, error) {
+	id, decision, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, reviewsPath), "/")
 	if decision != reviewers.Approve && decision != reviewers.Deny {
-		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("a review is decided at /agents/reviews/<id>/approve or deny")}
+		return nil, adminapi.Error(http.StatusNotFound, "a review is decided at /agents/reviews/<id>/approve or deny")
 	}
 	var said struct{ As, Comment string }
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDecision)).Decode(&said); err != nil {
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("the body must be a JSON object with as and comment: %w", err)}
+	if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+		return nil, adminapi.Error(http.StatusBadRequest, "the body must be a JSON object with as and comment: %w", err)
 	}
 	switch {
 	case said.As == "" || len(said.As) > maxDecider || text.HasControl(said.As):
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("name the user who decides (--as), because the admin endpoint has no logins")}
+		return nil, adminapi.Error(http.StatusBadRequest, "name the user who decides (--as), because the admin endpoint has no logins")
 	case len(said.Comment) > review.MaxComment:
-		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("a comment may have at most %d bytes", review.MaxComment)}
+		return nil, adminapi.Error(http.StatusBadRequest, "a comment may have at most %d bytes", review.MaxComment)
 	}
 	guard, err := runningGuard(r)
 	if err == nil && guard == nil {
-		err = caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("the configuration has no agents")}
+		err = adminapi.Error(http.StatusNotFound, "the configuration has no agents")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	decided, err := decideAs(r.Context(), guard, id, said.As, decision == reviewers.Approve, said.Comment)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(decided)
+	return decideAs(r.Context(), guard, id, said.As, decision == reviewers.Approve, said.Comment)
 }
 
 // decideAs decides an open review for a user.
 func decideAs(ctx context.Context, guard *oagent.Guard, id, user string, approve bool, comment string) (*review.Review, error) {
 	open, _, err := guard.Reviews.All(ctx)
 	if err != nil {
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+		return nil, err
 	}
 	i := slices.IndexFunc(open, func(r review.Summary) bool { return r.ID == id })
 	switch {
 	case i < 0:
-		return nil, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("no review with this id waits: it was decided, has expired, or never existed")}
+		return nil, adminapi.Error(http.StatusNotFound, "no review with this id waits: it was decided, has expired, or never existed")
 	case strings.HasPrefix(open[i].Reviewer, review.AgentScheme):
-		return nil, caddy.APIError{HTTPStatus: http.StatusForbidden, Err: fmt.Errorf("the agent %s decides this review", open[i].Reviewer)}
+		return nil, adminapi.Error(http.StatusForbidden, "the agent %s decides this review", open[i].Reviewer)
 	case user == open[i].Editor:
-		return nil, caddy.APIError{HTTPStatus: http.StatusForbidden, Err: fmt.Errorf("the user %s has changed the arguments, so another one must approve them", user)}
+		return nil, adminapi.Error(http.StatusForbidden, "the user %s has changed the arguments, so another one must approve them", user)
 	case user == open[i].User.ID && user != open[i].Reviewer:
-		return nil, caddy.APIError{HTTPStatus: http.StatusForbidden, Err: fmt.Errorf("the call is one of the user %s, who cannot decide its review", user)}
+		return nil, adminapi.Error(http.StatusForbidden, "the call is one of the user %s, who cannot decide its review", user)
 	}
 	decided, err := guard.Reviews.DecideBy(ctx, id, open[i].Reviewer, engagement.Decider{User: user, Entry: adminEntry}, approve, comment)
 	switch {
 	case errors.Is(err, review.ErrDecided):
-		return nil, caddy.APIError{HTTPStatus: http.StatusConflict, Err: errors.New("the review has the opposite decision, which cannot be changed")}
+		return nil, adminapi.Error(http.StatusConflict, "the review has the opposite decision, which cannot be changed")
 	case errors.Is(err, review.ErrNotFound):
-		return nil, caddy.APIError{HTTPStatus: http.StatusGone, Err: errors.New("the review is over: it has expired, or its approval was used")}
+		return nil, adminapi.Error(http.StatusGone, "the review is over: it has expired, or its approval was used")
 	case err != nil:
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+		return nil, err
 	}
 	decided.Inputs, decided.Outputs = nil, nil
 	return decided, nil

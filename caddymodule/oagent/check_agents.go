@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
@@ -76,10 +77,7 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 	case guard == "" || strings.Contains(guard, "{"):
 		return nil
 	}
-	if near := text.Nearest(guard, slices.Values(names)); near != "" {
-		return fmt.Errorf("guard: unknown agent %q; did you mean %s?", guard, near)
-	}
-	return fmt.Errorf("guard: unknown agent %q; the agents are %s", guard, strings.Join(names, ", "))
+	return fmt.Errorf("guard: unknown agent %q%s", guard, directive.DidYouMean(guard, names))
 }
 
 // checkLinked rejects agents whose documents require something that is not configured. It

@@ -3,9 +3,7 @@ package oagent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/caddymodule/stores"
 	"github.com/fairwayhq/fairway/internal/audit"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -233,20 +230,15 @@ func (g *Guards) Check() error {
 // suggest returns the end of an error message: the nearest agent name, or all agent
 // names.
 func (g *Guards) suggest(name string) string {
-	all := make(map[string]bool)
+	var names []string
 	for _, h := range g.Handlers {
-		for _, agent := range h.Loader.Last().AgentNames() {
-			all[agent] = true
-		}
-	}
-	names := slices.Sorted(maps.Keys(all))
-	if similar := text.Nearest(name, slices.Values(names)); similar != "" {
-		return "; did you mean " + similar + "?"
+		names = append(names, h.Loader.Last().AgentNames()...)
 	}
 	if len(names) == 0 {
 		return "; there is no oagent handler, which loads the agent documents"
 	}
-	return "; there are: " + strings.Join(names, ", ")
+	slices.Sort(names)
+	return directive.DidYouMean(name, slices.Compact(names))
 }
 
 // OnChange adds a function that is called when the agents have changed after the start.

@@ -77,7 +77,7 @@ type acceptor interface {
 	// Permit returns an error if an accepted agent uses something that is not in the allow-list.
 	Permit(a *oagent.Agent, names *agentset.Names) error
 	// Serve responds to an authenticated request that changes a document.
-	Serve(q *endpoints.Request)
+	Serve(q *endpoints.Request) error
 }
 
 // Runs reports whether this server runs the agent.

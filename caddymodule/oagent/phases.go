@@ -363,7 +363,7 @@ func chooseIdentity(q request, c caller, op requestedOperation) (upstreamIdentit
 	capability, known := op.capability, c.binding.User.ID != ""
 	injects := q.call != nil && len(op.operation.Toolset.Credentials) > 0 // the gateway has added credentials to the tool call
 	if !known && capability.UserIdentity && !injects {
-		known = hasCredentials(q.r, op.operation.Set.SecuritySchemes)
+		_, known = op.operation.Credentials.In(q.r)
 	}
 	identity := capability.Identity(known)
 	if q.hosted != nil {
@@ -450,52 +450,18 @@ func removeForwardedTargets(header http.Header) {
 	}
 }
 
-// hasCredentials reports whether the request has credentials according to the security
-// schemes of the API's document.
-func hasCredentials(r *http.Request, schemes map[string]*security.Scheme) bool {
-	if r.Header.Get("Authorization") != "" {
-		return true
-	}
-	for _, s := range schemes {
-		if s.Type != "apiKey" {
-			continue
-		}
-		switch s.In {
-		case "header":
-			if r.Header.Get(s.ParameterName) != "" {
-				return true
-			}
-		case "query":
-			if r.URL.Query().Get(s.ParameterName) != "" {
-				return true
-			}
-		case "cookie":
-			if _, err := r.Cookie(s.ParameterName); err == nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // stripCaller removes everything that may identify the caller from a request: all headers but safe ones,
 // parameters of the operation and those in forwarded, and the API keys that the document names.
 func stripCaller(r *http.Request, op *agentset.Operation, forwarded []string) {
-	schemes := op.Set.SecuritySchemes
 	isKey := func(name string) bool {
-		for _, s := range schemes {
-			if s.Type == "apiKey" && s.In == "header" && httpheader.Canonical(s.ParameterName) == httpheader.Canonical(name) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(op.Credentials.Headers, func(key string) bool { return httpheader.Canonical(key) == httpheader.Canonical(name) })
 	}
 	for name := range r.Header {
 		if !httpheader.MayAccompany(name, forwarded) && (isKey(name) || !op.Tool.TakesHeader(name)) {
 			delete(r.Header, name)
 		}
 	}
-	r.URL.RawQuery = withoutQuery(r.URL.RawQuery, agentset.QueryCredentials(schemes))
+	r.URL.RawQuery = withoutQuery(r.URL.RawQuery, op.CredentialQueries)
 	r.URL.User = nil
 }
 

@@ -105,7 +105,7 @@ func (o *Handler) provisionRecords(ctx caddy.Context) (err error) {
 	for name := range o.Reviewers {
 		o.background = o.background || o.Reviewing.HasProgram(name)
 	}
-	var accept func(*endpoints.Request)
+	var accept func(*endpoints.Request) error
 	if o.Acceptor != nil {
 		accept = o.Acceptor.Serve
 	}

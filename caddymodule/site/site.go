@@ -2,6 +2,7 @@ package site
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -35,6 +36,26 @@ func At(ctx caddy.Context) Site {
 		}
 	}
 	return p
+}
+
+// RouteLists returns the lists of routes around the handler that is being provisioned: that of the server, and
+// those of the subroutes from the outside in.
+func RouteLists(ctx caddy.Context) (lists []caddyhttp.RouteList) {
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		lists = append(lists, server.Routes)
+	}
+	for _, ancestor := range ctx.Modules() {
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
+			lists = append(lists, subroute.Routes)
+		}
+	}
+	return lists
+}
+
+// CurrentRoute returns the index of the route that is being provisioned. It returns -1 if there
+// is none.
+func CurrentRoute(routes caddyhttp.RouteList) int {
+	return slices.IndexFunc(routes, func(r caddyhttp.Route) bool { return r.HandlersRaw != nil })
 }
 
 // SameSite reports whether both handlers belong to the same site. A site without a host has no

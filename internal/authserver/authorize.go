@@ -175,12 +175,15 @@ func (asked *request) location(issuer string, query url.Values) string {
 	return asked.Redirect + separator + query.Encode()
 }
 
-// cookieName returns the name of the cookie of one login. Each login has a cookie of its own, so that several can be under way in one browser.
-func (s *Server) cookieName(id string) string {
+// loginCookie and its id are the name of the cookie of one login. Each login has a cookie of its own, so that several can be under way in one browser.
+const loginCookie = "login-"
+
+// cookieName returns the full name of a cookie.
+func (s *Server) cookieName(name string) string {
 	if s.secure {
-		return "__Host-fairway-login-" + id
+		return "__Host-fairway-" + name
 	}
-	return "fairway-login-" + id // browsers accept __Host- with https only
+	return "fairway-" + name // browsers accept __Host- with https only
 }
 
 // maxCookie is the length of a cookie that all browsers accept.
@@ -195,14 +198,16 @@ func (s *Server) setCookie(w http.ResponseWriter, id string, purpose kind, asked
 	if len(value) > maxCookie {
 		return errors.New("the state of the login is too large for a cookie")
 	}
-	s.writeCookie(w, id, value, int(loginWait.Seconds()))
+	s.writeCookie(w, loginCookie+id, value, loginWait)
 	return nil
 }
 
-func (s *Server) writeCookie(w http.ResponseWriter, id, value string, maxAge int) {
+// writeCookie sets a cookie for a time, or deletes it if that is 0.
+func (s *Server) writeCookie(w http.ResponseWriter, name, value string, lasts time.Duration) {
+	maxAge := cmp.Or(int(lasts.Seconds()), -1)
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is left out for an issuer on loopback without https only
-		Name: s.cookieName(id), Value: value, Path: "/", MaxAge: maxAge, Secure: s.secure, HttpOnly: true,
-		// Lax, because the provider sends the browser back from another site.
+		Name: s.cookieName(name), Value: value, Path: "/", MaxAge: maxAge, Secure: s.secure, HttpOnly: true,
+		// Lax, because the provider sends the browser back from another site, and so that links in messages lead to a page.
 		SameSite: http.SameSiteLaxMode,
 	})
 }
@@ -212,7 +217,7 @@ func (s *Server) fromCookie(r *http.Request, id string, purpose kind) (*request,
 	if len(id) != len(random()) {
 		return nil, false
 	}
-	cookie, err := r.Cookie(s.cookieName(id))
+	cookie, err := r.Cookie(s.cookieName(loginCookie + id))
 	if err != nil {
 		return nil, false
 	}

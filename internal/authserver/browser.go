@@ -11,6 +11,9 @@ import (
 // browserLifetime is how long a browser stays logged in. Then it is sent to the provider again, which usually asks the user nothing.
 const browserLifetime = time.Hour
 
+// sessionCookie is the name of the cookie with the session of a browser.
+const sessionCookie = "session"
+
 // pagesClient is the client_id of the tokens in sessions of browsers. No client can have it, because the cookies are sealed.
 const pagesClient = "pages"
 
@@ -64,31 +67,15 @@ func (b *Sessions) finish(w http.ResponseWriter, r *http.Request, asked *request
 		b.server.showError(w, http.StatusServiceUnavailable, b.server.records.failed(err).description)
 		return
 	}
-	b.write(w, sealed, int(browserLifetime.Seconds()))
+	b.server.writeCookie(w, sessionCookie, sealed, browserLifetime)
 	w.Header().Set("Location", b.server.origin+asked.Back)
 	w.WriteHeader(http.StatusSeeOther)
-}
-
-// cookieName returns the name of the cookie with the session of a browser.
-func (b *Sessions) cookieName() string {
-	if b.server.secure {
-		return "__Host-fairway-session"
-	}
-	return "fairway-session" // browsers accept __Host- with https only
-}
-
-func (b *Sessions) write(w http.ResponseWriter, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is left out for an issuer on loopback without https only
-		Name: b.cookieName(), Value: value, Path: "/", MaxAge: maxAge, Secure: b.server.secure, HttpOnly: true,
-		// Lax, because the browser returns from the provider, and so that links in messages lead to a page.
-		SameSite: http.SameSiteLaxMode,
-	})
 }
 
 // Take removes the cookie with the session from the header of a request, and returns the session. The caller has to verify its token, and that it
 // is open. Take returns nil if there is no session of this server.
 func (b *Sessions) Take(header http.Header) *BrowserSession {
-	name := b.cookieName() + "="
+	name := b.server.cookieName(sessionCookie) + "="
 	lines := header["Cookie"]
 	var found *BrowserSession
 	for i, line := range lines {
@@ -123,7 +110,7 @@ func (b *Sessions) IsOpen(ctx context.Context, of *BrowserSession) bool {
 
 // End ends the session of a browser on all nodes. The page that the browser gets has a link to again, an address of the gateway.
 func (b *Sessions) End(w http.ResponseWriter, r *http.Request, of *BrowserSession, again string) {
-	b.write(w, "", -1)
+	b.server.writeCookie(w, sessionCookie, "", 0)
 	err := update(r.Context(), b.server.records, sessionKey(of.ID), func(*session) (time.Duration, error) { return 0, nil })
 	if err != nil && !errors.Is(err, errGone) {
 		_ = b.server.records.failed(err) // reports it

@@ -29,7 +29,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.PostForm.Get("answer") != "allow" {
-		s.writeCookie(w, id, "", -1)
+		s.writeCookie(w, loginCookie+id, "", 0)
 		s.redirectFailure(w, r, asked, fail(codeDenied, "The user did not agree."))
 		return
 	}
@@ -71,7 +71,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 		s.showError(w, http.StatusBadRequest, notBegun)
 		return
 	}
-	s.writeCookie(w, id, "", -1)
+	s.writeCookie(w, loginCookie+id, "", 0)
 	user, tokens, f := s.complete(r, asked, query)
 	if f == nil {
 		f = admit(r.Context(), s, user, asked.Client)

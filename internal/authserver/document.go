@@ -148,16 +148,21 @@ func (d *documents) keysOf(ctx context.Context, keys json.RawMessage, from strin
 			return nil, err
 		}
 	}
-	set := new(jose.JSONWebKeySet)
-	if keys != nil && json.Unmarshal(verify.WithoutCertificates(keys), set) != nil {
-		return nil, errors.New("its jwks, or the document at its jwks_uri, is not a JWK set")
-	}
-	if len(set.Keys) == 0 {
+	if keys == nil {
 		return nil, errors.New("it has no keys, although the client authenticates itself with private_key_jwt")
+	}
+	return ReadKeys(keys)
+}
+
+// ReadKeys reads the JWK set of a client that authenticates itself with a private key.
+func ReadKeys(content []byte) (*jose.JSONWebKeySet, error) {
+	set := new(jose.JSONWebKeySet)
+	if err := json.Unmarshal(verify.WithoutCertificates(content), set); err != nil || len(set.Keys) == 0 {
+		return nil, errors.New("the keys of the client are not a JWK set with at least one key")
 	}
 	for _, key := range set.Keys {
 		if !key.IsPublic() || !key.Valid() {
-			return nil, errors.New("one of its keys is not a valid public key")
+			return nil, errors.New("one of the keys of the client is a private key or not valid; only the public keys may be there")
 		}
 	}
 	return set, nil

@@ -87,7 +87,7 @@ var directives = map[string][]string{
 }
 
 // commonParts are the packages that belong to no directive.
-var commonParts = []string{"internal/calllog", "internal/keptcall", "internal/metrics", "internal/siteroutes", "site"}
+var commonParts = []string{"internal/adminapi", "internal/calllog", "internal/keptcall", "internal/metrics", "internal/siteroutes", "site"}
 
 // caddyFolders may import Caddy: the libraries stay usable without it.
 var caddyFolders = []string{"caddymodule", "cmd", "internal/testkit/sitetest"}

@@ -37,11 +37,11 @@ const (
 
 // Client sends POST requests to one URL. Redirects are not followed.
 type Client struct {
-	url           string
-	key           []byte // signs requests; nil for none
-	authorization string // header; "" for none
-	timeout       time.Duration
-	transport     *http.Transport
+	url       string
+	key       []byte                    // signs requests; nil for none
+	authorize func(*http.Request) error // adds credentials and headers; nil for none
+	timeout   time.Duration             // 0 for that of the context
+	transport *http.Transport
 }
 
 // New returns the client for a URL. The secret has at least 16 bytes, or is `whsec_` and base64. A timeout of 0 is defaultTimeout.
@@ -58,23 +58,33 @@ func New(address, secret string, timeout time.Duration) (*Client, error) {
 	if len(key) < minSecret {
 		return nil, fmt.Errorf("the secret has %d bytes; it needs at least %d, as in: secret {env.WEBHOOK_SECRET}", len(key), minSecret)
 	}
-	c, err := NewUnsigned(address, "", timeout)
+	c, err := NewUnsigned(address, timeout, nil)
 	if err == nil {
 		c.key = key
 	}
 	return c, err
 }
 
-// NewUnsigned is like New for a server that checks no signature. The requests have the header Authorization, if it is not "".
-func NewUnsigned(address, authorization string, timeout time.Duration) (*Client, error) {
-	if err := CheckURL(address); err != nil {
-		return nil, err
-	}
+// NewUnsigned is like New for a server that checks no signature. authorize adds credentials and headers to each request; it may be
+// nil.
+func NewUnsigned(address string, timeout time.Duration, authorize func(*http.Request) error) (*Client, error) {
 	timeout = cmp.Or(timeout, defaultTimeout)
 	if timeout < 0 || timeout > maxTimeout {
 		return nil, fmt.Errorf("timeout %s: must be more than 0 and at most %s", timeout, maxTimeout)
 	}
-	c := &Client{url: address, authorization: authorization, timeout: timeout}
+	c, err := NewUntimed(address, authorize)
+	if err == nil {
+		c.timeout = timeout
+	}
+	return c, err
+}
+
+// NewUntimed is like NewUnsigned for requests that may take as long as their contexts allow.
+func NewUntimed(address string, authorize func(*http.Request) error) (*Client, error) {
+	if err := CheckURL(address); err != nil {
+		return nil, err
+	}
+	c := &Client{url: address, authorize: authorize}
 	c.transport = http.DefaultTransport.(*http.Transport).Clone()
 	c.transport.MaxIdleConnsPerHost = maxIdle
 	c.transport.MaxResponseHeaderBytes = maxResponse
@@ -103,16 +113,17 @@ func CheckURL(text string) error {
 // Post sends a body. The id is that of the message: it is the same if the message is sent again. Every status of 2xx is a success.
 // Errors contain no secrets.
 func (c *Client) Post(ctx context.Context, id, mediaType string, body []byte) error {
-	return c.send(ctx, id, mediaType, body, func(response io.Reader) error {
-		_, _ = io.CopyN(io.Discard, response, maxResponse) // so that the connection can be used again
+	return c.send(ctx, id, mediaType, body, func(response *http.Response) error {
+		_, _ = io.CopyN(io.Discard, response.Body, maxResponse) // so that the connection can be used again
 		return nil
 	})
 }
 
-// Ask is like Post for a message with a random id, and returns the body of the response, of at most limit bytes.
-func (c *Client) Ask(ctx context.Context, mediaType string, body []byte, limit int64) (response []byte, err error) {
-	err = c.send(ctx, rand.Text(), mediaType, body, func(from io.Reader) (err error) {
-		response, err = buffer.ReadLimited(from, limit)
+// Ask is like Post for a message with a random id, and returns the status and the body of the response, of at most limit bytes.
+func (c *Client) Ask(ctx context.Context, mediaType string, body []byte, limit int64) (status int, response []byte, err error) {
+	err = c.send(ctx, rand.Text(), mediaType, body, func(from *http.Response) (err error) {
+		status = from.StatusCode
+		response, err = buffer.ReadLimited(from.Body, limit)
 		switch {
 		case errors.Is(err, buffer.ErrTooLarge):
 			return fmt.Errorf("the response has more than %d bytes", limit)
@@ -121,13 +132,16 @@ func (c *Client) Ask(ctx context.Context, mediaType string, body []byte, limit i
 		}
 		return nil
 	})
-	return response, err
+	return status, response, err
 }
 
 // send sends a body, and calls read with the body of a successful response.
-func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, read func(response io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
+func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, read func(*http.Response) error) error {
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the URL is invalid")
@@ -139,8 +153,10 @@ func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, re
 		r.Header["webhook-timestamp"] = []string{stamp}
 		r.Header["webhook-signature"] = []string{"v1," + Sign(c.key, id, stamp, body)}
 	}
-	if c.authorization != "" {
-		r.Header.Set("Authorization", c.authorization)
+	if c.authorize != nil {
+		if err := c.authorize(r); err != nil {
+			return err
+		}
 	}
 	response, err := c.transport.RoundTrip(r)
 	if err != nil {
@@ -156,7 +172,7 @@ func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, re
 	case response.StatusCode < 200 || response.StatusCode >= 300:
 		return fmt.Errorf("the endpoint responds with status %d", response.StatusCode)
 	}
-	return read(response.Body)
+	return read(response)
 }
 
 // Sign returns the signature of a message: HMAC-SHA256 over its id, its timestamp and its body.
@@ -172,6 +188,9 @@ func Sign(key []byte, id, timestamp string, body []byte) string {
 func safeError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("no response before the timeout")
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return errors.New("the server does not use TLS: use an http:// URL if that is intended")
 	}
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return untrusted

@@ -96,7 +96,7 @@ func TestAsk_errors(t *testing.T) {
 			if name == "slow" {
 				timeout = 50 * time.Millisecond
 			}
-			_, err := newClient(t, server.URL+"/secret-path", timeout).Ask(t.Context(), "application/json", []byte("{}"), 10)
+			_, _, err := newClient(t, server.URL+"/secret-path", timeout).Ask(t.Context(), "application/json", []byte("{}"), 10)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret-path") {
 				t.Errorf("%v, want %q and no URL", err, c.want)
 			}
@@ -110,7 +110,7 @@ func TestAsk_errors(t *testing.T) {
 func TestAsk_returns_the_response(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "0123456789") }))
 	t.Cleanup(server.Close)
-	response, err := newClient(t, server.URL, 0).Ask(t.Context(), "text/plain", nil, 10)
+	_, response, err := newClient(t, server.URL, 0).Ask(t.Context(), "text/plain", nil, 10)
 	if string(response) != "0123456789" || err != nil {
 		t.Errorf("%q, %v", response, err)
 	}

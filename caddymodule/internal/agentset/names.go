@@ -21,8 +21,10 @@ type Operation struct {
 	// Overridable reports whether the caller's own headers or cookies may override arguments
 	// of a tool call. The arguments must then be read from the request.
 	Overridable bool
-	// CredentialQueries are the query parameters that contain a caller's credentials.
+	// CredentialQueries are the query parameters that contain a caller's credentials, also those of bearer tokens.
 	CredentialQueries []string
+	// Credentials are the places in a request where callers send credentials for the API.
+	Credentials callerCredentials
 }
 
 // ReturnsJSON reports whether the document declares a JSON response.

@@ -153,6 +153,8 @@ func (s *Set) complete() bool {
 // add adds the tools of a toolset. If another handler has the same tools with other options,
 // they are the same operations.
 func (s *Set) add(t Tools) {
+	var credentials callerCredentials
+	credentials.add(t.Tools.SecuritySchemes)
 	for _, tool := range t.Tools.Tools() {
 		key := operationKey{t.Toolset.Name, tool.Name}
 		if known := s.byKey[key]; known != nil && known.Tool.Plan.Method == tool.Plan.Method && known.Tool.Plan.Path == tool.Plan.Path {
@@ -161,7 +163,7 @@ func (s *Set) add(t Tools) {
 		}
 		op := &Operation{
 			Tool: tool, Toolset: t.Toolset, Set: t.Tools,
-			Overridable: hasHeaderArguments(tool), CredentialQueries: QueryCredentials(t.Tools.SecuritySchemes),
+			Overridable: hasHeaderArguments(tool), CredentialQueries: queryCredentials(t.Tools.SecuritySchemes), Credentials: credentials,
 		}
 		s.operations[tool], s.byKey[key] = op, op
 		s.Names.add(op, t.Matched)
@@ -329,8 +331,8 @@ func (c *callerCredentials) In(r *http.Request) (further []string, found bool) {
 	return further, found || len(further) > 0
 }
 
-// QueryCredentials returns the query parameters that may contain a caller's credentials.
-func QueryCredentials(schemes map[string]*security.Scheme) (names []string) {
+// queryCredentials returns the query parameters that may contain a caller's credentials.
+func queryCredentials(schemes map[string]*security.Scheme) (names []string) {
 	for _, s := range schemes {
 		switch {
 		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":

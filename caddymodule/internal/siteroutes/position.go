@@ -8,6 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 // position is the position of a handler in one list of routes.
@@ -40,7 +42,7 @@ func (p position) sameList(other position) bool {
 // While Caddy provisions a list of routes, the current route and later ones still have their
 // raw configuration.
 func positionsOf(ctx caddy.Context) []position {
-	lists := routeLists(ctx)
+	lists := site.RouteLists(ctx)
 	var handlers []caddy.Module
 	for _, ancestor := range ctx.Modules() {
 		if _, ok := ancestor.(caddyhttp.MiddlewareHandler); ok {
@@ -52,35 +54,13 @@ func positionsOf(ctx caddy.Context) []position {
 	}
 	positions := make([]position, len(lists))
 	for i, routes := range lists {
-		index := currentRouteIndex(routes)
+		index := site.CurrentRoute(routes)
 		if index < 0 {
 			return nil
 		}
 		positions[i] = position{routes, index, handlers[i]}
 	}
 	return positions
-}
-
-// routeLists returns the lists of routes around the handler that is being provisioned: that of the server, and
-// those of the subroutes from the outside in. There are none without a server.
-func routeLists(ctx caddy.Context) (lists []caddyhttp.RouteList) {
-	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok {
-		return nil
-	}
-	lists = append(lists, server.Routes)
-	for _, ancestor := range ctx.Modules() {
-		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
-			lists = append(lists, subroute.Routes)
-		}
-	}
-	return lists
-}
-
-// currentRouteIndex returns the index of the route that is being provisioned. It returns -1 if there
-// is none.
-func currentRouteIndex(routes caddyhttp.RouteList) int {
-	return slices.IndexFunc(routes, func(r caddyhttp.Route) bool { return r.HandlersRaw != nil })
 }
 
 // hostsOf returns the hosts that a route matches. There are none if it matches any host.

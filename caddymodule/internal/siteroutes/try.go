@@ -62,7 +62,7 @@ func (r *registry) tryLater(ctx caddy.Context) {
 // try returns an error if every call of an endpoint is refused, and logs warnings about endpoints of which some calls are.
 func (r *registry) try(agents *app.App) error {
 	for _, server := range r.servers {
-		if currentRouteIndex(server.Routes) >= 0 {
+		if site.CurrentRoute(server.Routes) >= 0 {
 			return nil // the last server does it
 		}
 	}

@@ -22,21 +22,18 @@ type listedAgent struct {
 // serve serves the agent documents (OpenAgentSpec v1, Server, rules 1 and 3.1). If the agent is
 // hosted, POST begins an Engagement (rule 3.3). An Engagement with an agent that runs elsewhere
 // begins with the agent's first call to the API.
-func (q documentRequest) serve() {
+func (q documentRequest) serve() error {
 	if q.R.Method == http.MethodPost {
-		q.post()
-		return
+		return q.post()
 	}
 	if len(q.Rest) == 2 && q.Rest[1] == memoryPath {
-		q.Authenticated(q.memory)
-		return
+		return q.authenticated(q.memory)
 	}
 	if q.Options.Accept != nil && len(q.Rest) == 1 && (q.R.Method == http.MethodPut || q.R.Method == http.MethodDelete) {
-		q.Authenticated(func() { q.Options.Accept(q.Request) })
-		return
+		return q.authenticated(func() error { return q.Options.Accept(q.Request) })
 	}
-	if !q.Allow(http.MethodGet) {
-		return
+	if err := q.Allow(http.MethodGet); err != nil {
+		return err
 	}
 	agents := q.Options.Set().Documents()
 	switch len(q.Rest) {
@@ -45,24 +42,21 @@ func (q documentRequest) serve() {
 		for i, a := range agents {
 			listed[i] = listedAgent{a.Name, a.Description, a.Owner, q.Options.Documents + "/" + a.Name}
 		}
-		q.Write(struct {
-			Agents []listedAgent `json:"agents"`
-		}{listed})
-		return
+		return q.Write(map[string]any{"agents": listed})
 	case 1:
 		for _, a := range agents {
 			if a.Name == q.Rest[0] {
 				q.writeDocument(a)
-				return
+				return nil
 			}
 		}
 	}
-	q.UnknownAgent()
+	return q.UnknownAgent()
 }
 
-// UnknownAgent responds that there is no such agent.
-func (q *Request) UnknownAgent() {
-	q.Problem(http.StatusNotFound, "Agent not found", "This site has no agent with that name. GET "+q.Options.Documents+" lists its agents.")
+// UnknownAgent returns the error that there is no such agent.
+func (q *Request) UnknownAgent() error {
+	return NewProblem(http.StatusNotFound, "Agent not found", "This site has no agent with that name. GET "+q.Options.Documents+" lists its agents.")
 }
 
 // memoryPath is the last segment of the path of what a hosted agent remembers of its user.
@@ -70,34 +64,31 @@ const memoryPath = "memory"
 
 // memory shows the user what a hosted agent remembers of the user's earlier Engagements, or deletes
 // it (OpenAgentSpec v1, lifespan.retain_memory).
-func (q documentRequest) memory() {
-	if !q.Allow(http.MethodGet, http.MethodDelete) {
-		return
+func (q documentRequest) memory() error {
+	if err := q.Allow(http.MethodGet, http.MethodDelete); err != nil {
+		return err
 	}
 	agent := q.Options.Set().Agents[q.Rest[0]]
 	if agent == nil || !q.runs(agent.Agent) {
-		q.UnknownAgent()
-		return
+		return q.UnknownAgent()
 	}
-	q.Options.Host.ServeAgent(q.Request, agent.Agent)
+	return q.Options.Host.ServeAgent(q.Request, agent.Agent)
 }
 
 // post begins an Engagement with a hosted agent.
-func (q documentRequest) post() {
+func (q documentRequest) post() error {
 	if len(q.Rest) == 1 {
 		for _, a := range q.Options.Set().Documents() {
 			if a.Name == q.Rest[0] && q.runs(a) {
-				q.Authenticated(func() { q.Options.Host.ServeAgent(q.Request, a) })
-				return
+				return q.authenticated(func() error { return q.Options.Host.ServeAgent(q.Request, a) })
 			}
 		}
 	}
 	if q.Options.Host != nil && len(q.Rest) == 1 && q.Options.Set().Agents[q.Rest[0]] == nil {
-		q.UnknownAgent()
-		return
+		return q.UnknownAgent()
 	}
 	q.W.Header().Set("Allow", "GET, HEAD")
-	q.Problem(http.StatusMethodNotAllowed, "Method not allowed",
+	return NewProblem(http.StatusMethodNotAllowed, "Method not allowed",
 		"Use GET to read the agent's document. This server does not run the agent: an Engagement begins with the agent's first call of the API.")
 }
 

@@ -23,10 +23,9 @@ func (v reviewRequest) mayEdit(r *review.Review, by decider) bool {
 
 // editedInputs returns the inputs with which a reviewer approves a call, in the form in which the Guard gets them: with defaults, and
 // with the arguments that the gateway fills. If they are not possible, it sends an error response and returns false.
-func (v reviewRequest) editedInputs(r *review.Review, by decider, decision string, given jsontext.Value) (jsontext.Value, bool) {
-	refuse := func(status int, title, detail string) (jsontext.Value, bool) {
-		v.q.Problem(status, title, text.Sentence(detail))
-		return nil, false
+func (v reviewRequest) editedInputs(r *review.Review, by decider, decision string, given jsontext.Value) (jsontext.Value, error) {
+	refuse := func(status int, title, detail string) (jsontext.Value, error) {
+		return nil, NewProblem(status, title, text.Sentence(detail))
 	}
 	op := v.operation(r)
 	switch {
@@ -46,7 +45,7 @@ func (v reviewRequest) editedInputs(r *review.Review, by decider, decision strin
 	if err != nil {
 		return refuse(http.StatusBadRequest, "Invalid arguments", err.Error())
 	}
-	return inputs, true
+	return inputs, nil
 }
 
 // operation returns the operation of the call under review; nil if it is not known.

@@ -62,7 +62,7 @@ type Options struct {
 	// Host runs the agents of the site; nil if none is hosted.
 	Host Host
 	// Accept responds to an authenticated request that changes an agent document; nil if all of them are from files.
-	Accept func(*Request)
+	Accept func(*Request) error
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
 	// Originals returns the keys of original inputs if a user may read them, or nil.
@@ -109,13 +109,14 @@ type Request struct {
 func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
 	switch path := r.URL.Path; {
 	case isBelow(path, e.options.Documents):
-		documentRequest{e.newRequest(w, r, e.options.Documents)}.serve()
+		q := e.newRequest(w, r, e.options.Documents)
+		q.fail(documentRequest{q}.serve())
 	case isBelow(path, e.options.Engagements):
 		q := e.newRequest(w, r, e.options.Engagements)
-		q.Authenticated(engagementRequest{q}.serve)
+		q.fail(q.authenticated(engagementRequest{q}.serve))
 	case isBelow(path, e.options.Reviews):
 		q := e.newRequest(w, r, e.options.Reviews)
-		q.Authenticated(reviewRequest{q}.serve)
+		q.fail(q.authenticated(reviewRequest{q}.serve))
 	default:
 		return false
 	}
@@ -138,59 +139,74 @@ func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint 
 	return q
 }
 
-// Authenticated calls page for an authenticated user. Other users get the same error whether
+// authenticated calls page for an authenticated user. Other users get the same error whether
 // the resource exists or not.
-func (q *Request) Authenticated(page func()) {
+func (q *Request) authenticated(page func() error) (err error) {
 	if q.User = q.Options.User(q.R); q.User.ID == "" && !isAuditor(q.R.Context()) {
-		q.Problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
-		return
+		return NewProblem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
 	}
-	var err error
 	if q.Guard, err = q.Options.Guard(q.R.Context()); err != nil {
-		q.Fail(err)
-		return
+		return err
 	}
-	page()
+	return page()
 }
 
-// Allow reports whether the method is one of the given methods. If not, it sends an error
-// response.
-func (q *Request) Allow(methods ...string) bool {
+// Allow returns an error if the method is not one of the given methods.
+func (q *Request) Allow(methods ...string) error {
 	if slices.Contains(methods, q.R.Method) || q.R.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
-		return true
+		return nil
 	}
 	allowed := strings.Join(methods, ", ")
 	if slices.Contains(methods, http.MethodGet) {
 		allowed += ", HEAD"
 	}
 	q.W.Header().Set("Allow", allowed)
-	q.Problem(http.StatusMethodNotAllowed, "Method not allowed", "Use one of: "+allowed+".")
-	return false
+	return NewProblem(http.StatusMethodNotAllowed, "Method not allowed", "Use one of: "+allowed+".")
 }
 
-func (q *Request) Problem(status int, title, detail string) {
-	respond.WriteProblem(q.W, status, title, detail)
+// problem is an error for which the response is this problem document.
+type problem struct {
+	status        int
+	title, detail string
 }
 
-func (q *Request) NotFound() {
-	q.Problem(http.StatusNotFound, "Not found", "The resource does not exist, or you may not see it.")
-}
+// Error implements error.
+func (p *problem) Error() string { return p.detail }
 
-// Fail responds with an error of the store.
-func (q *Request) Fail(err error) {
-	if q.R.Context().Err() == nil {
-		q.Options.StoreFailed(err)
+// NewProblem returns an error for which the response is a problem document.
+func NewProblem(status int, title, detail string) error { return &problem{status, title, detail} }
+
+var (
+	// ErrNotFound is the problem of a resource that does not exist, or that the user may not see.
+	ErrNotFound = NewProblem(http.StatusNotFound, "Not found", "The resource does not exist, or you may not see it.")
+
+	errCursor = NewProblem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
+)
+
+// fail responds to an error: that of NewProblem, that a record does not exist, or else one of the store. It does nothing without one.
+func (q *Request) fail(err error) {
+	if err == nil {
+		return
 	}
-	q.W.Header().Set("Retry-After", "2")
-	q.Problem(http.StatusServiceUnavailable, "Records unavailable", "The records are temporarily unavailable. Try again later.")
+	if isNothing(err) {
+		err = ErrNotFound
+	}
+	p, known := errors.AsType[*problem](err)
+	if !known {
+		if q.R.Context().Err() == nil {
+			q.Options.StoreFailed(err)
+		}
+		q.W.Header().Set("Retry-After", "2")
+		p = &problem{http.StatusServiceUnavailable, "Records unavailable", "The records are temporarily unavailable. Try again later."}
+	}
+	respond.WriteProblem(q.W, p.status, p.title, p.detail)
 }
 
 // Write responds with JSON that must not be cached.
-func (q *Request) Write(value any) {
+func (q *Request) Write(value any) error {
 	body, err := json.Marshal(value, json.Deterministic(true))
 	if err != nil {
-		q.Fail(err)
-		return
+		return err
 	}
 	header := q.W.Header()
 	header.Set("Content-Type", "application/json")
@@ -201,19 +217,19 @@ func (q *Request) Write(value any) {
 	if q.R.Method != http.MethodHead {
 		_, _ = q.W.Write(body) // the client may have disconnected
 	}
+	return nil
 }
 
-// jsonObject reads a small JSON body of a POST that changes something. If the request is
-// invalid, it sends an error response and returns false. In particular it rejects requests
+// jsonObject reads a small JSON body of a POST that changes something. It rejects requests
 // that a form on another site could have sent (CSRF). The member inputs can have any value, which goes to inputs.
-func (q *Request) jsonObject(inputs *jsontext.Value, members ...string) (map[string]string, bool) {
-	body, ok := q.ReadBody(maxBody + oagent.LargestMaxPayload)
-	if !ok {
-		return nil, false
+func (q *Request) jsonObject(inputs *jsontext.Value, members ...string) (map[string]string, error) {
+	body, err := q.ReadBody(maxBody + oagent.LargestMaxPayload)
+	if err != nil {
+		return nil, err
 	}
-	parts, ok := q.Members(body)
-	if !ok {
-		return nil, false
+	parts, err := MembersOf(body)
+	if err != nil {
+		return nil, err
 	}
 	values := make(map[string]string, len(members))
 	for _, m := range parts {
@@ -222,78 +238,69 @@ func (q *Request) jsonObject(inputs *jsontext.Value, members ...string) (map[str
 			continue
 		}
 		if !slices.Contains(members, m.Name) || json.Unmarshal(m.Value, new(string)) != nil {
-			q.Problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+". It may also have the object inputs.")
-			return nil, false
+			return nil, NewProblem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+". It may also have the object inputs.")
 		}
 		var text string
 		_ = json.Unmarshal(m.Value, &text) // was checked above
 		values[m.Name] = text
 	}
-	return values, true
+	return values, nil
 }
 
-// ReadBody reads the JSON in the body of a request that changes something, of at most limit bytes. If the request
-// is invalid, it sends an error response and returns false. It does not check the JSON.
-func (q *Request) ReadBody(limit int64) (body []byte, ok bool) {
-	if !q.SameOrigin() {
-		return nil, false
+// ReadBody reads the JSON in the body of a request that changes something, of at most limit bytes. It does not check the JSON.
+func (q *Request) ReadBody(limit int64) ([]byte, error) {
+	if err := q.SameOrigin(); err != nil {
+		return nil, err
 	}
 	body, err := q.ReadSmall(limit)
 	if err != nil {
-		q.FailBody(err, http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
-		return nil, false
+		return nil, q.BodyProblem(err, http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
 	}
 	kind, _, _ := strings.Cut(q.R.Header.Get("Content-Type"), ";")
 	hasNone := len(body) == 0 && kind == ""
 	if !hasNone && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		q.Problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
-		return nil, false
+		return nil, NewProblem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
 	}
-	return body, true
+	return body, nil
 }
 
-// Members returns the members of the object in a body, or sends an error response. No body is an object without members.
-func (q *Request) Members(body []byte) (members []strictjson.Member, ok bool) {
+// MembersOf returns the members of the object in a body. No body is an object without members.
+func MembersOf(body []byte) ([]strictjson.Member, error) {
 	if len(body) == 0 {
-		return nil, true
+		return nil, nil
 	}
 	members, err := strictjson.Members(nil, body)
 	if err != nil {
-		q.Problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
-		return nil, false
+		return nil, NewProblem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
 	}
-	return members, true
+	return members, nil
 }
 
 // SameOrigin refuses a request that changes something if the browser's headers Sec-Fetch-Site
-// or Origin show that it comes from another site. It returns false then.
-func (q *Request) SameOrigin() bool {
-	if err := http.NewCrossOriginProtection().Check(q.R); err != nil {
-		q.Problem(http.StatusForbidden, "Cross-origin request", "Requests from another site may not change anything. Send the request from this site, or from a program.")
-		return false
+// or Origin show that it comes from another site.
+func (q *Request) SameOrigin() error {
+	if http.NewCrossOriginProtection().Check(q.R) != nil {
+		return NewProblem(http.StatusForbidden, "Cross-origin request", "Requests from another site may not change anything. Send the request from this site, or from a program.")
 	}
-	return true
+	return nil
 }
 
-// number parses a non-negative integer query parameter. If it is invalid, it sends an error
-// response and returns false.
-func (q *Request) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
+// number parses an integer query parameter.
+func number(query url.Values, name string, preset, least, most int64) (int64, error) {
 	text := query.Get(name)
 	if text == "" {
-		return preset, true
+		return preset, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		q.Problem(http.StatusBadRequest, "Invalid number",
-			fmt.Sprintf("%s must be a whole number from %d to %d.", name, least, most))
-		return 0, false
+		return 0, NewProblem(http.StatusBadRequest, "Invalid number", fmt.Sprintf("%s must be a whole number from %d to %d.", name, least, most))
 	}
-	return n, true
+	return n, nil
 }
 
-// limit parses the query parameter for the number of items on a page.
-func (q *Request) limit(query url.Values, preset, most int64) (int64, bool) {
-	return q.number(query, "limit", preset, 1, most)
+// pageSize parses the query parameter for the number of items on a page.
+func pageSize(query url.Values, preset, most int64) (int64, error) {
+	return number(query, "limit", preset, 1, most)
 }
 
 func (q *Request) IsAuditor() bool {
@@ -331,14 +338,14 @@ func (q *Request) ReadSmall(limit int64) ([]byte, error) {
 	return buffer.ReadLimited(r.Body, limit)
 }
 
-// FailBody responds to a body that was not read because of its speed or of the memory for bodies, and with the given problem
+// BodyProblem returns the error for a body that was not read because of its speed or of the memory for bodies, and the given problem
 // otherwise.
-func (q *Request) FailBody(err error, status int, title, detail string) {
+func (q *Request) BodyProblem(err error, status int, title, detail string) error {
 	if known, message := respond.BodyFailure(err); known != 0 {
 		q.W.Header().Set("Retry-After", respond.BodyRetry)
 		status, title, detail = known, "The body cannot be read now", "The request was refused: "+message+"."
 	}
-	q.Problem(status, title, detail)
+	return NewProblem(status, title, detail)
 }
 
 // Host runs agents of the handler. Package hosted implements it.
@@ -348,13 +355,13 @@ type Host interface {
 
 	// ServeAgent responds to a POST to the document of an agent, which begins an Engagement, and to a request about what the agent
 	// remembers of the user.
-	ServeAgent(q *Request, agent *oagent.Agent)
+	ServeAgent(q *Request, agent *oagent.Agent) error
 
 	// ServeRun responds to a request to an Engagement if it has a run that the user may see. It reports whether it did.
-	ServeRun(q *Request, id string) bool
+	ServeRun(q *Request, id string) (bool, error)
 
 	// ServeTrace responds with what an agent did in a run.
-	ServeTrace(q *Request, id string, withoutTexts bool)
+	ServeTrace(q *Request, id string, withoutTexts bool) error
 
 	// Find returns a run; nil if there is none, or if the store fails.
 	Find(ctx context.Context, id string) *Run

@@ -44,10 +44,12 @@ type engagementRequest struct{ *Request }
 
 // serve serves the state of an Engagement, its record (/audit), what its hosted agent did (/trace), and for
 // auditors the list of all Engagements. DELETE of an Engagement renews it.
-func (q engagementRequest) serve() {
+func (q engagementRequest) serve() error {
 	methods := []string{http.MethodGet}
-	if len(q.Rest) == 1 && q.Options.Host != nil && q.Options.Host.ServeRun(q.Request, q.Rest[0]) {
-		return
+	if len(q.Rest) == 1 && q.Options.Host != nil {
+		if served, err := q.Options.Host.ServeRun(q.Request, q.Rest[0]); served || err != nil {
+			return err
+		}
 	}
 	switch {
 	case len(q.Rest) == 0 && (q.IsAuditor() || q.Options.ListOwn || q.Options.Host != nil), len(q.Rest) == 2 && (q.Rest[1] == "audit" || q.Rest[1] == "trace"):
@@ -57,33 +59,28 @@ func (q engagementRequest) serve() {
 			methods = append(methods, http.MethodPost)
 		}
 	default:
-		q.NotFound()
-		return
+		return ErrNotFound
 	}
-	if !q.Allow(methods...) {
-		return
+	if err := q.Allow(methods...); err != nil {
+		return err
 	}
 	if len(q.Rest) == 0 {
-		q.listEngagements()
-		return
+		return q.listEngagements()
 	}
 	e, err := q.findEngagement(q.Rest[0])
 	switch {
-	case isNothing(err):
-		q.NotFound()
 	case err != nil:
-		q.Fail(err)
+		return err
 	case len(q.Rest) == 2 && q.Rest[1] == "trace":
-		q.writeTrace(e)
+		return q.writeTrace(e)
 	case len(q.Rest) == 2:
-		q.writeAudit(e)
+		return q.writeAudit(e)
 	case q.R.Method == http.MethodDelete:
-		q.renewEngagement(e)
+		return q.renewEngagement(e)
 	case q.R.Method == http.MethodPost:
-		q.Allow(http.MethodGet, http.MethodDelete) // its agent runs elsewhere
-	default:
-		q.writeState(e)
+		return q.Allow(http.MethodGet, http.MethodDelete) // its agent runs elsewhere
 	}
+	return q.writeState(e)
 }
 
 // findEngagement returns an Engagement by its key or by the user's own id for it. If the user
@@ -145,7 +142,7 @@ func (q engagementRequest) isDeleted(e *engagement.Summary) bool {
 	return a != nil && q.runs(a.Agent) && q.Options.Host.IsDeleted(q.R.Context(), e.ID)
 }
 
-func (q engagementRequest) writeState(e *engagement.Summary) {
+func (q engagementRequest) writeState(e *engagement.Summary) error {
 	state := engagementState{Summary: e, Results: jsontext.Value("{}"), Audit: q.Options.Engagements + "/" + e.Key + "/audit"}
 	if e.Ended != nil && !q.IsAuditor() {
 		ended := *e.Ended
@@ -159,34 +156,29 @@ func (q engagementRequest) writeState(e *engagement.Summary) {
 		}
 		exposed, err := q.Guard.Exposed(q.R.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User, Reviewed: e.Reviewed, Identity: q.identityOf(e.User.ID)})
 		if err != nil {
-			q.Fail(err)
-			return
+			return err
 		}
 		state.Results = exposed.Object
 	}
-	q.Write(state)
+	return q.Write(state)
 }
 
-func (q engagementRequest) writeAudit(e *engagement.Summary) {
+func (q engagementRequest) writeAudit(e *engagement.Summary) error {
 	query := q.R.URL.Query()
-	from, ok := q.number(query, "from", 0, 0, math.MaxInt32)
-	if !ok {
-		return
+	from, err := number(query, "from", 0, 0, math.MaxInt32)
+	if err != nil {
+		return err
 	}
-	limit, ok := q.limit(query, defaultAuditPage, maxAuditPage)
-	if !ok {
-		return
+	limit, err := pageSize(query, defaultAuditPage, maxAuditPage)
+	if err != nil {
+		return err
 	}
 	entries, err := q.Guard.Engagements.Entries(q.R.Context(), e.Key, from, int(limit))
 	switch {
 	case isNothing(err) && e.Entries == 0:
 		entries = []engagement.Entry{}
-	case isNothing(err):
-		q.NotFound()
-		return
 	case err != nil:
-		q.Fail(err)
-		return
+		return err
 	}
 	if !q.IsAuditor() {
 		guarded, unchecked := q.readsGuarded(e), q.hidesCalls(e)
@@ -201,7 +193,7 @@ func (q engagementRequest) writeAudit(e *engagement.Summary) {
 	if next := from + int64(len(entries)); len(entries) > 0 && next < e.Entries {
 		page.Next = q.Options.Engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10) + "&limit=" + strconv.FormatInt(limit, 10)
 	}
-	q.Write(page)
+	return q.Write(page)
 }
 
 // readsGuarded reports whether an agent with an input guardrail reviews in this Engagement.
@@ -261,11 +253,11 @@ type engagementPage struct {
 // listEngagements responds with a page of the Engagements of this site's agents, ordered by key, or with order=newest
 // by their latest change. Auditors get all of them, users their own. The Engagements are filtered after they are read.
 // So a page may have fewer entries than limit, or none, and still have a next page.
-func (q engagementRequest) listEngagements() {
+func (q engagementRequest) listEngagements() error {
 	query := q.R.URL.Query()
-	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
-	if !ok {
-		return
+	limit, err := pageSize(query, defaultEngagementPage, maxEngagementPage)
+	if err != nil {
+		return err
 	}
 	agents := q.Options.Set().Documents()
 	title := strings.ToLower(query.Get("title"))
@@ -287,12 +279,10 @@ func (q engagementRequest) listEngagements() {
 	}
 	all, next, err := q.readEngagements(query, int(limit), shown)
 	if isNothing(err) {
-		q.Problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
-		return
+		return errCursor
 	}
 	if err != nil {
-		q.Fail(err)
-		return
+		return err
 	}
 	page := engagementPage{Engagements: all}
 	if next != "" {
@@ -300,7 +290,7 @@ func (q engagementRequest) listEngagements() {
 		query.Set("limit", strconv.FormatInt(limit, 10))
 		page.Next = q.Options.Engagements + "?" + query.Encode()
 	}
-	q.Write(page)
+	return q.Write(page)
 }
 
 // readEngagements reads limit Engagements of the store, for users only their own, and returns those that
@@ -342,41 +332,36 @@ func (q engagementRequest) setRun(e *engagement.Summary) *Run {
 
 // writeTrace responds with what the hosted agent of an Engagement did. Only its user and auditors get it. The user does
 // not get texts of the model that the output guardrail has not checked.
-func (q engagementRequest) writeTrace(e *engagement.Summary) {
+func (q engagementRequest) writeTrace(e *engagement.Summary) error {
 	r := q.findRun(e.ID)
 	if r == nil || r.Agent != e.Agent || !q.IsAuditor() && (r.Review != "" || r.User.ID != q.User.ID) {
-		q.NotFound()
-		return
+		return ErrNotFound
 	}
-	q.Options.Host.ServeTrace(q.Request, r.ID, !q.IsAuditor() && q.hidesCalls(e))
+	return q.Options.Host.ServeTrace(q.Request, r.ID, !q.IsAuditor() && q.hidesCalls(e))
 }
 
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the
 // Engagement has ended; an auditor may do it at any time. Only an auditor may renew an
 // Engagement in which an agent reviews.
-func (q engagementRequest) renewEngagement(e *engagement.Summary) {
-	if !q.SameOrigin() {
-		return
+func (q engagementRequest) renewEngagement(e *engagement.Summary) error {
+	if err := q.SameOrigin(); err != nil {
+		return err
 	}
 	auditor := q.IsAuditor()
 	if e.Reviewed != "" && !auditor {
-		q.Problem(http.StatusForbidden, "Auditors only", "An agent reviews in this Engagement. Ask an auditor to renew it.")
-		return
+		return NewProblem(http.StatusForbidden, "Auditors only", "An agent reviews in this Engagement. Ask an auditor to renew it.")
 	}
 	renewed, err := q.Guard.Renew(q.R.Context(), e.Key, engagement.Renewal{By: q.User.ID, Force: auditor})
 	switch {
-	case isNothing(err):
-		q.NotFound()
 	case errors.Is(err, engagement.ErrActive):
-		q.Problem(http.StatusConflict, "The Engagement has not ended", "Its user can renew it after it has ended; an auditor can renew it at any time.")
+		return NewProblem(http.StatusConflict, "The Engagement has not ended", "Its user can renew it after it has ended; an auditor can renew it at any time.")
 	case errors.Is(err, engagement.ErrRecordFull):
-		q.Problem(http.StatusConflict, "The record of the Engagement is full", "The record of the earlier calls leaves no space for more. Use another id for the Engagement, or wait until this one expires.")
+		return NewProblem(http.StatusConflict, "The record of the Engagement is full", "The record of the earlier calls leaves no space for more. Use another id for the Engagement, or wait until this one expires.")
 	case err != nil:
-		q.Fail(err)
-	default:
-		q.Options.Logger.Info("renewed an Engagement", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.User.ID))
-		q.writeState(renewed)
+		return err
 	}
+	q.Options.Logger.Info("renewed an Engagement", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.User.ID))
+	return q.writeState(renewed)
 }
 
 type auditorKey struct{}

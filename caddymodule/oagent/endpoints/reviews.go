@@ -61,39 +61,32 @@ type decider struct {
 type reviewRequest struct{ q *Request }
 
 // serve serves reviews to their reviewers.
-func (v reviewRequest) serve() {
+func (v reviewRequest) serve() error {
 	deciders, err := v.decidersOf()
 	if err != nil {
-		v.refuseReviewer(err)
-		return
+		return v.refused(err)
 	}
-	switch {
-	case len(v.q.Rest) == 0:
-		if !v.q.Allow(http.MethodGet) {
-			return
+	serve, methods := v.listReviews, []string{http.MethodGet}
+	switch rest := v.q.Rest; {
+	case len(rest) == 0 && v.q.R.URL.Query().Get("list") == "decisions":
+		serve = v.listDecisions
+	case len(rest) == 0:
+	case len(rest) == 1:
+		serve, methods = v.showReview, []string{http.MethodGet, http.MethodPost}
+		if v.q.R.Method == http.MethodPost {
+			serve = v.decide
 		}
-		if v.q.R.URL.Query().Get("list") == "decisions" {
-			v.listDecisions()
-			return
-		}
-		v.listReviews(deciders)
-	case len(v.q.Rest) == 1 && v.q.R.Method == http.MethodPost:
-		v.decide(deciders, "")
-	case len(v.q.Rest) == 1:
-		if v.q.Allow(http.MethodGet, http.MethodPost) {
-			v.showReview(deciders)
-		}
-	case len(v.q.Rest) == 2 && v.q.Rest[1] == "original":
-		if v.q.Allow(http.MethodGet) {
-			v.showOriginal(deciders)
-		}
-	case len(v.q.Rest) == 2 && (v.q.Rest[1] == reviewers.Approve || v.q.Rest[1] == reviewers.Deny):
-		if v.q.Allow(http.MethodPost) {
-			v.decide(deciders, v.q.Rest[1])
-		}
+	case len(rest) == 2 && rest[1] == "original":
+		serve = v.showOriginal
+	case len(rest) == 2 && (rest[1] == reviewers.Approve || rest[1] == reviewers.Deny):
+		serve, methods = v.decide, []string{http.MethodPost}
 	default:
-		v.q.NotFound()
+		return ErrNotFound
 	}
+	if err := v.q.Allow(methods...); err != nil {
+		return err
+	}
+	return serve(deciders)
 }
 
 // decidersOf returns the names under which the request may decide reviews:
@@ -124,37 +117,34 @@ func (v reviewRequest) entry(d decider, r *review.Summary, now time.Time) (by en
 	return v.q.Options.Reviewers.Entry(route.UserOf(v.q.R), r, now)
 }
 
-// refuseReviewer responds to an agent that cannot read or decide a review.
-func (v reviewRequest) refuseReviewer(err error) {
+// refused returns the problem of an agent that cannot read or decide a review.
+func (v reviewRequest) refused(err error) error {
 	refusal, ok := engagement.AsRefusal(err)
 	if !ok || refusal.Kind == engagement.KindStore {
-		v.q.Fail(err)
-		return
+		return err
 	}
 	if refusal.RetryAfter > 0 {
 		v.q.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
 	}
-	v.q.Problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
+	return NewProblem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
 }
 
 // listReviews responds with a page of open reviews, oldest first.
-func (v reviewRequest) listReviews(deciders []decider) {
+func (v reviewRequest) listReviews(deciders []decider) error {
 	query := v.q.R.URL.Query()
-	limit, ok := v.q.limit(query, defaultReviewPage, maxReviewPage)
-	if !ok {
-		return
+	limit, err := pageSize(query, defaultReviewPage, maxReviewPage)
+	if err != nil {
+		return err
 	}
 	after, err := parseReviewCursor(query.Get("after"))
 	if err != nil {
-		v.q.Problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
-		return
+		return err
 	}
 	var all []openReview
 	for _, d := range deciders {
 		reviews, err := v.q.Guard.Reviews.List(v.q.R.Context(), d.name)
 		if err != nil {
-			v.q.Fail(err)
-			return
+			return err
 		}
 		for _, r := range reviews {
 			if _, may := v.entry(d, &r, time.Now()); !may {
@@ -169,8 +159,7 @@ func (v reviewRequest) listReviews(deciders []decider) {
 		for i := range all {
 			ids[i] = all[i].ID
 		}
-		v.q.Write(map[string]any{"ids": ids})
-		return
+		return v.q.Write(map[string]any{"ids": ids})
 	}
 	if after != nil {
 		all = slices.DeleteFunc(all, func(r openReview) bool { return r.Compare(*after) <= 0 })
@@ -184,12 +173,11 @@ func (v reviewRequest) listReviews(deciders []decider) {
 	for _, r := range all {
 		listed, err := v.listed(r, &room)
 		if err != nil {
-			v.q.Fail(err)
-			return
+			return err
 		}
 		page.Reviews = append(page.Reviews, listed)
 	}
-	v.q.Write(page)
+	return v.q.Write(page)
 }
 
 // decisionList is the response with the latest decisions.
@@ -200,7 +188,7 @@ type decisionList struct {
 
 // listDecisions responds with the latest decisions about calls of this site's agents: to auditors those of all reviewers
 // with what waits for others, and to users their own.
-func (v reviewRequest) listDecisions() {
+func (v reviewRequest) listDecisions([]decider) error {
 	var list decisionList
 	var err error
 	if v.q.IsAuditor() {
@@ -209,15 +197,14 @@ func (v reviewRequest) listDecisions() {
 		list.Decided, err = v.q.Guard.Reviews.DecidedBy(v.q.R.Context(), v.q.User.ID)
 	}
 	if err != nil {
-		v.q.Fail(err)
-		return
+		return err
 	}
 	agents := v.q.Options.Set().Agents
 	elsewhere := func(r *review.Summary) bool { return agents[r.Agent] == nil }
 	list.Open = slices.DeleteFunc(list.Open, func(r review.Summary) bool { return elsewhere(&r) })
 	list.Decided = slices.DeleteFunc(list.Decided, func(r review.Decided) bool { return elsewhere(&r.Summary) })
 	list.Open, list.Decided = list.Open[:min(len(list.Open), maxReviewPage)], list.Decided[:min(len(list.Decided), defaultReviewPage)]
-	v.q.Write(list)
+	return v.q.Write(list)
 }
 
 // listed returns a review as a list entry. room is the number of bytes of inputs left on the
@@ -248,7 +235,7 @@ func reviewCursor(r review.Summary) string {
 	return strconv.FormatInt(r.AskedAt.UnixMilli(), 10) + "." + r.ID
 }
 
-// parseReviewCursor parses a cursor; nil for "".
+// parseReviewCursor parses a cursor; nil for "". The error is errCursor.
 func parseReviewCursor(cursor string) (*review.Summary, error) {
 	if cursor == "" {
 		return nil, nil
@@ -256,14 +243,13 @@ func parseReviewCursor(cursor string) (*review.Summary, error) {
 	at, id, ok := strings.Cut(cursor, ".")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || !ok {
-		return nil, errors.New("no cursor")
+		return nil, errCursor
 	}
 	return &review.Summary{ID: id, AskedAt: time.UnixMilli(n)}, nil
 }
 
-// findReview returns a review and its decider. If there is none, it sends an error response
-// and returns nil.
-func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) {
+// findReview returns a review and its decider.
+func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider, error) {
 	for _, d := range deciders {
 		found, err := v.q.Guard.Reviews.Get(v.q.R.Context(), v.q.Rest[0], d.name)
 		switch {
@@ -274,23 +260,21 @@ func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) 
 			}
 			var may bool
 			if d.by, may = v.entry(d, &summary, now); may {
-				return found, d
+				return found, d, nil
 			}
 		case !isNothing(err):
-			v.q.Fail(err)
-			return nil, d
+			return nil, d, err
 		}
 	}
-	v.q.NotFound()
-	return nil, decider{}
+	return nil, decider{}, ErrNotFound
 }
 
 // showReview responds with a review. If the reviewer is an agent, its input guardrail checks
 // the review first.
-func (v reviewRequest) showReview(deciders []decider) {
-	found, by := v.findReview(deciders)
-	if found == nil {
-		return
+func (v reviewRequest) showReview(deciders []decider) error {
+	found, by, err := v.findReview(deciders)
+	if err != nil {
+		return err
 	}
 	shown, err := v.q.Options.Reviewers.Show(v.q.R.Context(), v.q.Guard, found, by.agent)
 	if err == nil && by.agent == nil {
@@ -298,8 +282,7 @@ func (v reviewRequest) showReview(deciders []decider) {
 		err = v.addContext(shown)
 	}
 	if err != nil {
-		v.q.Fail(err)
-		return
+		return err
 	}
 	if by.agent != nil {
 		question, err := json.Marshal(shown, json.Deterministic(true))
@@ -307,39 +290,34 @@ func (v reviewRequest) showReview(deciders []decider) {
 			err = v.q.Options.Reviewers.CheckQuestion(v.q.R.Context(), v.q.Guard, by.agent, found, question)
 		}
 		if err != nil {
-			v.refuseReviewer(err)
-			return
+			return v.refused(err)
 		}
 	}
-	v.q.Write(shown)
+	return v.q.Write(shown)
 }
 
 // showOriginal responds with the original inputs of a review, if its reviewer may read them.
-func (v reviewRequest) showOriginal(deciders []decider) {
-	found, by := v.findReview(deciders)
-	if found == nil {
-		return
+func (v reviewRequest) showOriginal(deciders []decider) error {
+	found, by, err := v.findReview(deciders)
+	if err != nil {
+		return err
 	}
 	originals := v.q.Options.Originals(route.UserOf(v.q.R))
 	if by.agent != nil || originals == nil {
-		v.q.Problem(http.StatusForbidden, "Not allowed", "The option originals of oagent does not have this user, so only the masked inputs are available.")
-		return
+		return NewProblem(http.StatusForbidden, "Not allowed", "The option originals of oagent does not have this user, so only the masked inputs are available.")
 	}
 	inputs, err := v.q.Guard.Reviews.Original(v.q.R.Context(), found, by.by, originals)
 	switch {
 	case errors.Is(err, review.ErrDecided):
-		v.q.Problem(http.StatusGone, "Review is over", "The original inputs are deleted when a review is decided or expires.")
-		return
+		return NewProblem(http.StatusGone, "Review is over", "The original inputs are deleted when a review is decided or expires.")
 	case isNothing(err):
-		v.q.Problem(http.StatusNotFound, "No original", "This review has no other inputs than those that it shows.")
-		return
+		return NewProblem(http.StatusNotFound, "No original", "This review has no other inputs than those that it shows.")
 	case err != nil:
-		v.q.Fail(err)
-		return
+		return err
 	}
 	v.q.Options.Logger.Info("a reviewer has read the original inputs of a review", zap.String("review", found.ID), zap.String("user", by.by.User),
 		zap.String("entry", by.by.Entry), zap.String("agent", found.Agent), zap.String("tool", found.Name))
-	v.q.Write(map[string]any{"id": found.ID, "inputs": inputs})
+	return v.q.Write(map[string]any{"id": found.ID, "inputs": inputs})
 }
 
 // maxReviewEntries is the number of entries of the Engagement, the latest, that a reviewer sees.
@@ -376,42 +354,41 @@ func (v reviewRequest) addContext(shown *reviewers.Shown) error {
 	return nil
 }
 
-// decide approves or denies a review. If decision is "", it is in the body.
-func (v reviewRequest) decide(deciders []decider, decision string) {
-	found, by := v.findReview(deciders)
-	if found == nil {
-		return
+// decide approves or denies a review. The decision is in the path or in the body.
+func (v reviewRequest) decide(deciders []decider) error {
+	found, by, err := v.findReview(deciders)
+	if err != nil {
+		return err
 	}
 	members := []string{"comment"}
-	if decision == "" {
+	if len(v.q.Rest) == 1 {
 		members = []string{"decision", "comment"}
 	}
 	var inputs jsontext.Value
-	said, ok := v.q.jsonObject(&inputs, members...)
-	if !ok {
-		return
+	said, err := v.q.jsonObject(&inputs, members...)
+	if err != nil {
+		return err
 	}
-	if decision == "" {
-		decision = said["decision"]
+	decision := said["decision"]
+	if len(v.q.Rest) == 2 {
+		decision = v.q.Rest[1]
 	}
 	if decision != reviewers.Approve && decision != reviewers.Deny {
-		v.q.Problem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
-		return
+		return NewProblem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
 	}
 	if len(said["comment"]) > review.MaxComment {
-		v.q.Problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
-		return
+		return NewProblem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 	}
 	if inputs != nil {
-		if inputs, ok = v.editedInputs(found, by, decision, inputs); !ok {
-			return
+		if inputs, err = v.editedInputs(found, by, decision, inputs); err != nil {
+			return err
 		}
 	}
 	decided, err := v.record(found, by, decision == reviewers.Approve, said["comment"], inputs)
 	if err == nil {
 		calltrace.Decision(v.q.R.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
 	}
-	v.answerDecided(decided, err)
+	return v.answerDecided(decided, err)
 }
 
 // record records a decision. inputs are those of an approval with other ones; nil for an unchanged call.
@@ -431,22 +408,18 @@ func (v reviewRequest) record(found *review.Review, by decider, approve bool, co
 	return decided, err
 }
 
-func (v reviewRequest) answerDecided(decided *review.Review, err error) {
-	_, refused := engagement.AsRefusal(err)
+func (v reviewRequest) answerDecided(decided *review.Review, err error) error {
 	switch {
 	case errors.Is(err, review.ErrDecided) && decided != nil && decided.Abandoned:
-		v.q.Problem(http.StatusGone, "Review is over", text.Sentence("The review is over: "+decided.Comment))
+		return NewProblem(http.StatusGone, "Review is over", text.Sentence("The review is over: "+decided.Comment))
 	case errors.Is(err, review.ErrDecided):
-		v.q.Problem(http.StatusConflict, "Review already decided", "The review has another decision, which cannot be changed.")
+		return NewProblem(http.StatusConflict, "Review already decided", "The review has another decision, which cannot be changed.")
 	case errors.Is(err, review.ErrTooLarge):
-		v.q.Problem(http.StatusRequestEntityTooLarge, "Arguments too large", "The record of the Engagement has no room for these arguments; the operator can raise max_recorded.")
+		return NewProblem(http.StatusRequestEntityTooLarge, "Arguments too large", "The record of the Engagement has no room for these arguments; the operator can raise max_recorded.")
 	case isNothing(err):
-		v.q.Problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
-	case refused:
-		v.refuseReviewer(err)
+		return NewProblem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
 	case err != nil:
-		v.q.Fail(err)
-	default:
-		v.q.Write(decided)
+		return v.refused(err)
 	}
+	return v.q.Write(decided)
 }

@@ -44,7 +44,7 @@ func (s *Slack) Provision(caddy.Context) (err error) {
 		return fmt.Errorf("slack: %w", err)
 	}
 	s.url = repl.ReplaceAll(s.URL, "")
-	if s.client, err = webhook.NewUnsigned(s.url, "", time.Duration(s.Timeout)); err != nil {
+	if s.client, err = webhook.NewUnsigned(s.url, time.Duration(s.Timeout), nil); err != nil {
 		return fmt.Errorf("slack: %w", err)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/webhook"
 )
 
@@ -60,9 +61,8 @@ type Program struct {
 	// The credentials to send to the program. Default: none.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 
-	url         string // with placeholders replaced
-	credentials credential.Set
-	transport   *http.Transport
+	url    string // with placeholders replaced
+	client *webhook.Client
 }
 
 func init() {
@@ -112,16 +112,21 @@ func (a *Program) Provision(ctx caddy.Context) (err error) {
 	if err := checkURL(a.url); err != nil {
 		return err
 	}
-	a.credentials, err = credential.Load(ctx, a.Credentials, ctx.Logger())
-	a.transport = newTransport()
+	credentials, err := credential.Load(ctx, a.Credentials, ctx.Logger())
+	if err != nil {
+		return err
+	}
+	a.client, err = webhook.NewUntimed(a.url, func(r *http.Request) error {
+		r.Header.Set("Accept", "application/json")
+		calltrace.Inject(r.Context(), r.Header)
+		return credentials.Apply(r)
+	})
 	return err
 }
 
 // Cleanup closes the connections.
 func (a *Program) Cleanup() error {
-	if a.transport != nil {
-		a.transport.CloseIdleConnections()
-	}
+	a.client.Close()
 	return nil
 }
 

@@ -94,7 +94,12 @@ type Invocation struct {
 func (i *Invocation) ChildID() string { return childID(i.Engagement, i.Number, i.Index) }
 
 func childID(parent string, number, index int) string {
-	sum := sha256.Sum256([]byte(parent + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(index)))
+	return IDOf(parent + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(index))
+}
+
+// IDOf returns the id for the run of a cause that may come several times, such as an event. It is the same whenever it comes.
+func IDOf(cause string) string {
+	sum := sha256.Sum256([]byte(cause))
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
 }
 

@@ -202,7 +202,7 @@ func ask(ctx context.Context, client *webhook.Client, request, response any) err
 	if err != nil {
 		return err
 	}
-	answer, err := client.Ask(ctx, "application/json", body, maxAnalysis)
+	_, answer, err := client.Ask(ctx, "application/json", body, maxAnalysis)
 	if err != nil {
 		return err
 	}

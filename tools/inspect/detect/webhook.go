@@ -87,7 +87,7 @@ func (w *Webhook) ask(ctx context.Context, m *inspect.Message) (inspect.Verdict,
 	if err != nil {
 		return inspect.Verdict{}, err
 	}
-	response, err := w.Client.Ask(ctx, "application/json", body, inspect.MaxBody+maxEnvelope)
+	_, response, err := w.Client.Ask(ctx, "application/json", body, inspect.MaxBody+maxEnvelope)
 	if err != nil {
 		return inspect.Verdict{}, err
 	}
