@@ -13,7 +13,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -111,11 +110,8 @@ func (s *Section) archive(ctx context.Context, source string, e *events.Event) e
 // received counts requests to agent_events by their result, and events that were stored.
 var received = directive.Counter("events_received_total", "Events of webhooks, and refused requests of webhooks, by result.", "toolset", "result")
 
-// maxRequests and maxPause are limits of the requests of all sources, and of the pause after a failed start of an agent.
-const (
-	maxRequests = 256
-	maxPause    = time.Minute
-)
+// maxRequests is the limit of the requests of all sources in progress.
+const maxRequests = 256
 
 // Interface guards
 var (

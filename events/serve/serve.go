@@ -47,13 +47,11 @@ type Options struct {
 type Server struct {
 	Options
 	pauses  []time.Duration // between the attempts to deliver an event, ±20 %
-	wake    chan struct{}   // makes scan look for subscriptions
 	stop    context.CancelFunc
 	working sync.WaitGroup
 
 	mu       sync.Mutex
-	running  map[string]context.CancelFunc // deliveries, by the keys of subscriptions
-	polls    map[string]int                // that wait, by user
+	polls    map[string]int // that wait, by user
 	minute   int64
 	verified map[string]int // receivers in this minute, by user
 }
@@ -61,8 +59,7 @@ type Server struct {
 // New returns a Server.
 func New(options Options) *Server {
 	return &Server{
-		Options: options, wake: make(chan struct{}, 1), running: make(map[string]context.CancelFunc), polls: make(map[string]int),
-		pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute},
+		Options: options, polls: make(map[string]int), pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute},
 	}
 }
 
