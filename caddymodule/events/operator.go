@@ -73,7 +73,7 @@ func (s *Section) SourcesAt(at *site.Site) []string {
 // Overview returns what operators see of the source in query, or of the first one. It returns nil if there is none. Show returns what may be
 // shown of a body.
 func (s *Section) Overview(ctx context.Context, at *site.Site, query url.Values, show func([]byte) jsontext.Value) (any, error) {
-	m := &overview{Sources: s.SourcesAt(at), Name: query.Get("name"), Receivers: []*serve.Subscription{}, Redelivered: query.Get("redelivered")}
+	m := &overview{Sources: s.SourcesAt(at), Name: query.Get("name"), Events: []shownEvent{}, Receivers: []*serve.Subscription{}, Redelivered: query.Get("redelivered")}
 	m.Source = cmp.Or(query.Get("source"), append(m.Sources, "")[0])
 	source := s.sources[m.Source]
 	if !slices.Contains(m.Sources, m.Source) {
@@ -91,11 +91,11 @@ func (s *Section) Overview(ctx context.Context, at *site.Site, query url.Values,
 			}
 			before = e.Next
 		}
+		m.Events = m.Events[max(len(m.Events)-maxShown, 0):]
 	}
 	if err != nil {
 		return nil, err
 	}
-	m.Events = append([]shownEvent{}, m.Events[max(len(m.Events)-maxShown, 0):]...)
 	slices.Reverse(m.Events)
 	for _, server := range source.servers {
 		found, err := server.Subscriptions(ctx, "")
