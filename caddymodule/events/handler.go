@@ -3,6 +3,8 @@ package events
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/events"
 	"github.com/fairwayhq/fairway/events/signature"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -355,7 +358,9 @@ func (h *Handler) store(ctx context.Context, m *signature.Message, t *eventType)
 	if t != nil {
 		name = t.Name
 		e := &events.Event{ID: m.ID, Name: name, Received: time.Now(), Body: m.Body}
-		if err := h.section.archive(ctx, h.Toolset, e); err != nil {
+		sum := sha256.Sum256(e.Body)
+		entry := audit.Entry{Event: "received", Name: name, EventID: e.ID, Size: len(e.Body), Digest: hex.EncodeToString(sum[:])}
+		if err := h.section.archive(ctx, h.Toolset, entry); err != nil {
 			return &refusal{http.StatusServiceUnavailable, "archive", err.Error()}
 		}
 		added, err := h.source.log.Append(ctx, e)

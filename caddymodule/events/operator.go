@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/events"
 	"github.com/fairwayhq/fairway/events/serve"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -115,13 +116,17 @@ func (s *Section) Redeliver(ctx context.Context, at *site.Site, by, name, after,
 	if !slices.Contains(s.SourcesAt(at), name) || after == "" {
 		return false, nil
 	}
-	if _, _, _, err := s.sources[name].log.Read(ctx, events.Cursor(after), 1); errors.Is(err, events.ErrCursor) {
+	found, _, _, err := s.sources[name].log.Read(ctx, events.Cursor(after), 1)
+	if errors.Is(err, events.ErrCursor) || len(found) == 0 {
 		return false, nil
 	}
 	for _, server := range s.sources[name].servers {
 		if err := server.Redeliver(ctx, receiver, events.Cursor(after)); !errors.Is(err, store.ErrNotFound) {
 			s.sources[name].logger.Info("delivering events again", zap.String("toolset", name), zap.String("after", after),
 				zap.String("receiver", receiver), zap.String("by", by), zap.Error(err))
+			if err == nil {
+				err = s.archive(ctx, name, audit.Entry{Event: "redelivered", User: by, Name: found[0].Name, EventID: found[0].ID, Comment: "to " + receiver})
+			}
 			return true, err
 		}
 	}

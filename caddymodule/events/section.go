@@ -10,8 +10,6 @@ package events
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/events"
+	"github.com/fairwayhq/fairway/events/serve"
 	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -94,17 +92,31 @@ func (s *Section) Cleanup() error {
 	return nil
 }
 
-// archive records an event, before it is stored.
-func (s *Section) archive(ctx context.Context, source string, e *events.Event) error {
+// archive records entries about events of a source.
+func (s *Section) archive(ctx context.Context, source string, entries ...audit.Entry) error {
 	if s.recorder == nil {
 		return nil
 	}
-	sum := sha256.Sum256(e.Body)
-	entry := audit.Entry{Type: audit.TypeEvent, Event: "received", Toolset: source, Name: e.Name, EventID: e.ID, Size: len(e.Body), Digest: hex.EncodeToString(sum[:])}
 	if err := s.recorder.Ready(ctx); err != nil {
 		return err
 	}
-	return s.recorder.Record(ctx, entry)
+	for i := range entries {
+		entries[i].Type, entries[i].Toolset = audit.TypeEvent, source
+	}
+	return s.recorder.Record(ctx, entries...)
+}
+
+// ArchiveDelivery records a delivery.
+func (s *Section) ArchiveDelivery(ctx context.Context, source string, d *serve.Delivery) error {
+	what := map[string]string{"poll": "polled", "push": "pushed", "webhook": "delivered"}[d.Mode]
+	if d.Failed {
+		what = "given_up"
+	}
+	var entries []audit.Entry
+	for _, id := range d.IDs {
+		entries = append(entries, audit.Entry{Event: what, User: d.User, Name: d.Event, EventID: id})
+	}
+	return s.archive(ctx, source, entries...)
 }
 
 // received counts requests to agent_events by their result, and events that were stored.

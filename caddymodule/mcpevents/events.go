@@ -84,8 +84,13 @@ func (p *part) Provision(ctx caddy.Context, m *mcp.Handler) error {
 	toolset, logger := m.Endpoint.Parts.Name(), ctx.Logger()
 	options := serve.Options{
 		Name: m.Endpoint.SiteName + m.Path + " " + toolset, SEPCodes: o.Errors == sep, Open: m.Endpoint.App.OpenStore, Transport: serve.NewTransport(o.AllowPrivateReceivers, nil),
-		Delivered: func(mode string, n int, ok bool) {
-			delivered.WithLabelValues(toolset, mode, map[bool]string{true: "delivered", false: "failed"}[ok]).Add(float64(n))
+		Delivered: func(ctx context.Context, d *serve.Delivery) error {
+			outcome := "delivered"
+			if d.Failed {
+				outcome = "failed"
+			}
+			delivered.WithLabelValues(toolset, d.Mode, outcome).Add(float64(len(d.IDs)))
+			return section.events.ArchiveDelivery(ctx, toolset, d)
 		},
 		Failed: func(err error) { logger.Error("serving events failed", zap.String("toolset", toolset), zap.Error(err)) },
 	}

@@ -170,7 +170,9 @@ func (d *delivery) send(ctx context.Context, id string, body any, next events.Cu
 		_, reason, final := d.post(ctx, d.to, d.id, id, body)
 		done := reason == "" || final || try == len(d.pauses)
 		if done { // also if the subscription has ended meanwhile
-			d.Delivered("webhook", 1, reason == "")
+			if err := d.Delivered(ctx, &Delivery{"webhook", d.sub.User, d.sub.Name, []string{id}, reason != ""}); err != nil {
+				d.Failed(err)
+			}
 		}
 		if err := d.change(ctx, func(sub *Subscription) {
 			if sub.count(reason); done {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -429,6 +430,22 @@ func TestSubscribe_has_limits(t *testing.T) {
 	}
 	if got := limit(0, "ada"); got != nil {
 		t.Errorf("a refresh: %v", got)
+	}
+	if _, err := n.Unsubscribe(t.Context(), ada, r.params(`,"arguments":{"amount":0}`)); err != nil {
+		t.Fatal(err)
+	}
+	var added atomic.Int64
+	var all sync.WaitGroup
+	for i := range 5 { // at once, on nodes of their own
+		other := newNode(t, st, n.Source, r.trust)
+		all.Go(func() {
+			if _, err := other.Subscribe(t.Context(), ada, r.params(fmt.Sprintf(`,"arguments":{"amount":%d}`, 100+i))); err == nil {
+				added.Add(1)
+			}
+		})
+	}
+	if all.Wait(); added.Load() != 1 {
+		t.Errorf("%d of 5 have got the last place", added.Load())
 	}
 	n.minute = time.Now().Unix() / 60
 	n.verified = make(map[string]int)

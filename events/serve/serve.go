@@ -39,8 +39,17 @@ type Options struct {
 	SEPCodes  bool                                       // use the error codes of the SEP instead of those of the design sketch
 	Sealer    *seal.Sealer                               // of what is secret in the store; default: no webhooks
 	Transport *http.Transport                            // to webhooks, see NewTransport
-	Delivered func(mode string, n int, ok bool)          // called for events
+	Delivered func(context.Context, *Delivery) error     // records a Delivery: before a poll or push, and after a request to a webhook
 	Failed    func(error)                                // called with errors that no client gets
+}
+
+// A Delivery is of events to a user.
+type Delivery struct {
+	Mode   string // poll, push or webhook
+	User   string
+	Event  string // its name
+	IDs    []string
+	Failed bool // the webhook has not accepted the event, and it is given up
 }
 
 // A Server serves the events of one source. It is safe for concurrent use.
