@@ -61,11 +61,6 @@ func (s *Source) addRefused(reason string) {
 	s.refused[reason] = refused{reason, s.refused[reason].Count + 1, time.Now()}
 }
 
-// Serve adds a server that delivers the events of a source.
-func (s *Section) Serve(source string, with *serve.Server) {
-	s.sources[source].servers = append(s.sources[source].servers, with)
-}
-
 // SourcesAt returns the names of the sources of a site, or of all sites.
 func (s *Section) SourcesAt(at *site.Site) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.sources)), func(name string) bool { return at != nil && !s.sources[name].site.SameSite(*at) })

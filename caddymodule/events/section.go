@@ -32,6 +32,7 @@ type Section struct {
 	app      *app.App
 	agents   agentStarter // nil if no hosted agents are linked
 	sources  map[string]*Source
+	atStart  []func() error
 	requests *share.Bound   // in progress
 	memory   *result.Memory // of select
 	recorder audit.Recorder // nil without an archive
@@ -63,11 +64,24 @@ func (s *Section) Source(toolset string) (*Source, bool) {
 	return source, ok
 }
 
-// Start begins to start agents.
+// AtStart adds a function that Start calls, to serve the events of a source.
+func (s *Section) AtStart(begin func() error) { s.atStart = append(s.atStart, begin) }
+
+// Serve adds a server that delivers the events of a source. Stop stops it.
+func (s *Section) Serve(source string, with *serve.Server) {
+	s.sources[source].servers = append(s.sources[source].servers, with)
+}
+
+// Start begins to start agents, and to serve events.
 func (s *Section) Start() error {
 	for _, source := range s.sources {
 		if err := s.check(source); err != nil {
 			return fmt.Errorf("agent_events %s: %w", source.name, err)
+		}
+	}
+	for _, begin := range s.atStart {
+		if err := begin(); err != nil {
+			return err
 		}
 	}
 	for _, source := range s.sources {
@@ -80,6 +94,9 @@ func (s *Section) Start() error {
 func (s *Section) Stop() {
 	for _, source := range s.sources {
 		source.starter.stop()
+		for _, server := range source.servers {
+			server.Stop()
+		}
 	}
 }
 
