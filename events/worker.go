@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"crypto/rand"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,12 +24,15 @@ const (
 type Worker struct {
 	Open   func(context.Context) (store.Store, error)
 	Key    string                                // of its record in the store
-	First  func(context.Context) (Cursor, error) // returns the position of a new record
+	First  func(context.Context) (Cursor, error) // returns the position of a new record; default: "", before the oldest event
 	Ready  func()                                // called when the record exists, on each node; may be nil
 	Failed func(error)                           // called with errors of Work and of the store
 
 	// Work works from a position until its context ends. If it returns early, it is called again, from the position that it has saved last.
 	Work func(ctx context.Context, st store.Store, from Cursor, save func(Cursor) error) error
+
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 }
 
 // progress is the record of a Worker.
@@ -37,8 +41,22 @@ type progress struct {
 	Lease  lease.Lease `json:"lease,omitzero"`
 }
 
-// Run works, whenever no other node does, until ctx ends.
-func (w *Worker) Run(ctx context.Context) {
+// Start begins to work, whenever no other node does.
+func (w *Worker) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	w.running.Go(func() { w.run(ctx) })
+}
+
+// Stop ends the work, and waits until it has ended. It has no effect before Start.
+func (w *Worker) Stop() {
+	if w.cancel != nil {
+		w.cancel()
+		w.running.Wait()
+	}
+}
+
+func (w *Worker) run(ctx context.Context) {
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
 		err := w.try(ctx)
@@ -63,9 +81,11 @@ func (w *Worker) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, err := w.First(ctx)
-	if err != nil {
-		return err
+	var first Cursor
+	if w.First != nil {
+		if first, err = w.First(ctx); err != nil {
+			return err
+		}
 	}
 	process := lease.ProcessOf(st)
 	terms := &lease.Terms{Duration: workerLease, Node: process + rand.Text(), Process: process}

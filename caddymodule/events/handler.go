@@ -117,16 +117,26 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
+// scheme returns how requests are signed.
+func (v *Verification) scheme() (signature.Scheme, error) {
+	if v.Scheme != nil {
+		return *v.Scheme, nil
+	}
+	scheme, ok := signature.Preset(v.Preset)
+	if !ok {
+		return scheme, fmt.Errorf("verify: unknown preset %s%s", v.Preset, directive.DidYouMean(v.Preset, append(signature.Presets(), schemeHMAC, signature.Ed25519)))
+	}
+	return scheme, nil
+}
+
 // verifier returns the Verifier.
 func (v *Verification) verifier(publicURL string) (*signature.Verifier, error) {
 	if v == nil || (v.Preset == "") == (v.Scheme == nil) {
 		return nil, errors.New("verify is missing: without a signature, anyone could send events, as in: verify stripe {env.SHOP_HOOK_SECRET}")
 	}
-	scheme, ok := signature.Preset(v.Preset)
-	if v.Scheme != nil {
-		scheme = *v.Scheme
-	} else if !ok {
-		return nil, fmt.Errorf("verify: unknown preset %s%s", v.Preset, directive.DidYouMean(v.Preset, append(signature.Presets(), schemeHMAC, signature.Ed25519)))
+	scheme, err := v.scheme()
+	if err != nil {
+		return nil, err
 	}
 	repl := caddy.NewReplacer()
 	var secrets []string

@@ -93,7 +93,7 @@ func (s *Section) Start() error {
 // Stop ends it.
 func (s *Section) Stop() {
 	for _, source := range s.sources {
-		source.starter.stop()
+		source.starter.worker.Stop()
 		for _, server := range source.servers {
 			server.Stop()
 		}
@@ -104,7 +104,6 @@ func (s *Section) Stop() {
 func (s *Section) Cleanup() error {
 	for _, source := range s.sources {
 		source.cancel()
-		source.starter.end()
 	}
 	return nil
 }

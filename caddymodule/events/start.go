@@ -49,14 +49,11 @@ func (s *Section) check(source *Source) error {
 // A starter starts an agent for each event of some types, on one node at a time.
 type starter struct {
 	source *Source
-	open   func(context.Context) (store.Store, error)
 	agents map[string]string // by the names of events
 	with   agentStarter
 
-	ready   chan struct{} // closed when the position is stored: later events are not missed
-	running context.Context
-	end     context.CancelFunc
-	ended   sync.WaitGroup
+	ready  chan struct{} // closed when the position is stored: later events are not missed
+	worker events.Worker
 }
 
 // Limits of starts.
@@ -66,32 +63,25 @@ const (
 )
 
 func newStarter(source *Source, open func(context.Context) (store.Store, error), agents map[string]string) *starter {
-	s := &starter{source: source, open: open, agents: agents, ready: make(chan struct{})}
-	s.running, s.end = context.WithCancel(context.Background())
+	s := &starter{source: source, agents: agents, ready: make(chan struct{})}
 	if len(agents) == 0 {
 		close(s.ready)
+	}
+	s.worker = events.Worker{
+		Open: open, Key: "events/" + source.name + "/starts", Work: s.work,
+		First: source.log.End, // events from before the first configuration with on start nothing
+		Ready: sync.OnceFunc(func() { close(s.ready) }),
+		Failed: func(err error) {
+			source.logger.Warn("starting agents for events failed; it is tried again", zap.Error(err))
+		},
 	}
 	return s
 }
 
 func (s *starter) start() {
-	if len(s.agents) == 0 {
-		return
+	if len(s.agents) > 0 {
+		s.worker.Start()
 	}
-	w := &events.Worker{
-		Open: s.open, Key: "events/" + s.source.name + "/starts", Work: s.work,
-		First: s.source.log.End, // events from before the first configuration with on start nothing
-		Ready: sync.OnceFunc(func() { close(s.ready) }),
-		Failed: func(err error) {
-			s.source.logger.Warn("starting agents for events failed; it is tried again", zap.Error(err))
-		},
-	}
-	s.ended.Go(func() { w.Run(s.running) })
-}
-
-func (s *starter) stop() {
-	s.end()
-	s.ended.Wait()
 }
 
 // work starts agents for the events after a cursor.

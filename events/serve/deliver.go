@@ -22,25 +22,13 @@ const (
 
 // Start begins to deliver events to subscriptions, whenever no other node does.
 func (s *Server) Start() {
-	if s.Sealer == nil {
-		return
+	if s.Sealer != nil {
+		s.deliverer.Start()
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	w := &events.Worker{
-		Open: s.Open, Key: "event-deliveries/" + s.Name, Work: s.deliverAll, Failed: s.Failed,
-		First: func(context.Context) (events.Cursor, error) { return "", nil }, // each subscription has a cursor
-	}
-	s.working.Go(func() { w.Run(ctx) })
 }
 
 // Stop ends the deliveries. It waits for requests in progress.
-func (s *Server) Stop() {
-	if s.stop != nil {
-		s.stop()
-		s.working.Wait()
-	}
-}
+func (s *Server) Stop() { s.deliverer.Stop() }
 
 // deliverAll delivers to all subscriptions. When the index changes, it begins anew with those that have changed.
 func (s *Server) deliverAll(ctx context.Context, st store.Store, _ events.Cursor, _ func(events.Cursor) error) error {

@@ -55,9 +55,8 @@ type Delivery struct {
 // A Server serves the events of one source. It is safe for concurrent use.
 type Server struct {
 	Options
-	pauses  []time.Duration // between the attempts to deliver an event, ±20 %
-	stop    context.CancelFunc
-	working sync.WaitGroup
+	pauses    []time.Duration // between the attempts to deliver an event, ±20 %
+	deliverer events.Worker
 
 	mu       sync.Mutex
 	polls    map[string]int // that wait, by user
@@ -67,9 +66,9 @@ type Server struct {
 
 // New returns a Server.
 func New(options Options) *Server {
-	return &Server{
-		Options: options, polls: make(map[string]int), pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute},
-	}
+	s := &Server{Options: options, polls: make(map[string]int), pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}}
+	s.deliverer = events.Worker{Open: s.Open, Key: "event-deliveries/" + s.Name, Work: s.deliverAll, Failed: s.Failed}
+	return s
 }
 
 // An Error is a JSON-RPC error. Other errors of methods are for the operator.
