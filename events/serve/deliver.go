@@ -157,7 +157,7 @@ func (d *delivery) send(ctx context.Context, id string, body any, next events.Cu
 		}
 		_, reason, final := d.post(ctx, d.to, d.id, id, body)
 		done := reason == "" || final || try == len(d.pauses)
-		if done { // also if the subscription has ended meanwhile
+		if _, isEvent := body.(*occurrence); done && isEvent { // also if the subscription has ended meanwhile
 			if err := d.Delivered(ctx, &Delivery{"webhook", d.sub.User, d.sub.Name, []string{id}, reason != ""}); err != nil {
 				d.Failed(err)
 			}
