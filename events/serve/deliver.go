@@ -36,12 +36,13 @@ func (s *Server) deliverAll(ctx context.Context, st store.Store, _ events.Cursor
 	defer working.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	records := s.records(st)
 	for running := make(map[string]*delivery); ctx.Err() == nil; {
-		seen, err := st.Get(ctx, s.indexKey())
+		seen, err := st.Get(ctx, records.indexKey)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		all, err := s.index(st).Get(ctx, s.indexKey())
+		all, err := records.index.Get(ctx, records.indexKey)
 		if err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func (s *Server) deliverAll(ctx context.Context, st store.Store, _ events.Cursor
 		for _, e := range all {
 			d := running[e.ID]
 			if d == nil || !d.changed.Equal(e.Changed) {
-				d = &delivery{Server: s, store: st, id: e.ID, changed: e.Changed, before: d, done: make(chan struct{})}
+				d = &delivery{Server: s, stored: records, id: e.ID, changed: e.Changed, before: d, done: make(chan struct{})}
 				var within context.Context
 				within, d.stop = context.WithDeadline(ctx, e.Expires)
 				working.Go(func() { d.run(within) })
@@ -65,7 +66,7 @@ func (s *Server) deliverAll(ctx context.Context, st store.Store, _ events.Cursor
 			}
 		}
 		running = wanted
-		if _, _, err := lease.Wait(ctx, st, s.indexKey(), seen.Value, time.Now().Add(indexInterval)); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if _, _, err := lease.Wait(ctx, st, records.indexKey, seen.Value, time.Now().Add(indexInterval)); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
@@ -78,7 +79,7 @@ var errOutdated = errors.New("the subscription has changed")
 // A delivery delivers to one subscription.
 type delivery struct {
 	*Server
-	store   store.Store
+	stored  *subscriptions
 	id      string
 	changed time.Time // see entry
 	before  *delivery // to the same subscription before its change; nil if there is none
@@ -110,7 +111,7 @@ func (d *delivery) run(ctx context.Context) {
 
 // deliver delivers until the subscription changes.
 func (d *delivery) deliver(ctx context.Context) (err error) {
-	if d.sub, err = d.get(ctx, d.store, d.id); err != nil || !d.sub.Status.Active {
+	if d.sub, err = d.stored.get(ctx, d.id); err != nil || !d.sub.Status.Active {
 		return err
 	}
 	if d.to, err = d.unseal(d.sub); err != nil {
@@ -141,14 +142,14 @@ func (d *delivery) deliver(ctx context.Context) (err error) {
 // terminate ends the subscription, and reports it to the receiver.
 func (d *delivery) terminate(ctx context.Context, why *Error) error {
 	d.post(ctx, d.to, d.id, "msg_terminated_"+rand.Text(), map[string]any{"type": "terminated", "error": why})
-	_, err := d.remove(ctx, d.store, func(e entry) bool { return e.ID == d.id })
+	_, err := d.stored.remove(ctx, func(e entry) bool { return e.ID == d.id })
 	return err
 }
 
 // send sends a message until it is accepted or given up, and records that the receiver has what is before next.
 func (d *delivery) send(ctx context.Context, id string, body any, next events.Cursor) error {
 	for try := 0; ; try++ {
-		now, err := d.get(ctx, d.store, d.id)
+		now, err := d.stored.get(ctx, d.id)
 		if err == nil && (now.Sealed != d.sub.Sealed || now.Cursor != d.sub.Cursor) {
 			err = errOutdated // only the latest identity and secrets are used
 		}
@@ -183,7 +184,7 @@ func (d *delivery) send(ctx context.Context, id string, body any, next events.Cu
 func (d *delivery) change(ctx context.Context, change func(*Subscription)) error {
 	ctx, cancel := store.Detach(ctx, updateTime)
 	defer cancel()
-	now, err := d.update(ctx, d.store, d.id, func(sub *Subscription) error {
+	now, err := d.stored.update(ctx, d.id, func(sub *Subscription) error {
 		if sub.ID == "" || sub.Cursor != d.sub.Cursor {
 			return errOutdated
 		}

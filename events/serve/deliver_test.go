@@ -358,7 +358,7 @@ func TestSubscribe_ends_a_suspension(t *testing.T) {
 		sub.Status = Status{LastError: "timeout", FailedSince: time.Now().Add(-suspendAfter)}
 		return nil
 	}
-	if _, err := n.update(t.Context(), st, id, suspend); err != nil {
+	if _, err := n.records(st).update(t.Context(), id, suspend); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.subscribe(n, ``).Status; !s.Active || s.LastError != "" || !s.FailedSince.IsZero() {
@@ -505,10 +505,10 @@ func TestStored_subscriptions_are_read(t *testing.T) {
 		},
 		func(st store.Store) (any, error) {
 			n := newNode(t, st, newShop(st), nil)
-			keys, err := st.Keys(t.Context(), n.key(""), "", 10)
+			keys, err := st.Keys(t.Context(), n.records(st).key(""), "", 10)
 			var read []any
 			for _, key := range keys {
-				sub, getErr := n.get(t.Context(), st, strings.TrimPrefix(key, n.key("")))
+				sub, getErr := n.records(st).get(t.Context(), strings.TrimPrefix(key, n.records(st).key("")))
 				if getErr != nil {
 					return nil, getErr
 				}

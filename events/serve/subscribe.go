@@ -71,15 +71,21 @@ type target struct {
 	Replaced time.Time      `json:"replaced,omitzero"`
 }
 
-// key returns the key of a subscription.
-func (s *Server) key(id string) string { return "event-subscriptions/" + s.Name + "/" + id }
-
-// indexKey returns the key of the index.
-func (s *Server) indexKey() string { return "event-receivers/" + s.Name }
-
-func (s *Server) index(st store.Store) *lease.List[entry] {
-	return &lease.List[entry]{Store: st, TTL: maxTTL, IsOver: func(e *entry) bool { return time.Now().After(e.Expires) }}
+// subscriptions are those of an endpoint in the store, and their index.
+type subscriptions struct {
+	store    store.Store
+	name     string
+	index    *lease.List[entry]
+	indexKey string
 }
+
+func (s *Server) records(st store.Store) *subscriptions {
+	isOver := func(e *entry) bool { return time.Now().After(e.Expires) }
+	return &subscriptions{st, s.Name, &lease.List[entry]{Store: st, TTL: maxTTL, IsOver: isOver}, "event-receivers/" + s.Name}
+}
+
+// key returns the key of a subscription.
+func (r *subscriptions) key(id string) string { return "event-subscriptions/" + r.name + "/" + id }
 
 // id returns the ID of the subscription of a receiver.
 func (r *receiver) id() string {
@@ -130,13 +136,14 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 		return nil, err
 	}
 	id, now := r.id(), time.Now().UTC()
-	known, err := s.get(ctx, st, id)
+	records := s.records(st)
+	known, err := records.get(ctx, id)
 	isNew := errors.Is(err, store.ErrNotFound)
 	if err != nil && !isNew {
 		return nil, err
 	}
 	add := r.add(entry{id, user.ID, now.Add(lifetime(r.TTL)), now})
-	if err := s.index(st).Check(ctx, s.indexKey(), add); err != nil { // before the receiver gets a request
+	if err := records.index.Check(ctx, records.indexKey, add); err != nil { // before the receiver gets a request
 		return nil, err
 	}
 	to := target{User: user, Params: raw, Secrets: []string{r.Delivery.Secret}}
@@ -145,7 +152,7 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 			return nil, err
 		}
 	}
-	sub, err := s.update(ctx, st, id, func(known *Subscription) error {
+	sub, err := records.update(ctx, id, func(known *Subscription) error {
 		if known.ID == "" {
 			u, _ := url.Parse(r.Delivery.URL) // checkDelivery has parsed it
 			*known = Subscription{ID: id, User: user.ID, Name: r.Name, Receiver: u.Scheme + "://" + u.Host, Cursor: after}
@@ -164,9 +171,9 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.index(st).Change(ctx, s.indexKey(), "", add); err != nil {
+	if err := records.index.Change(ctx, records.indexKey, "", add); err != nil {
 		if isNew { // others have used up the limit meanwhile
-			err = errors.Join(err, st.Delete(ctx, s.key(id)))
+			err = errors.Join(err, st.Delete(ctx, records.key(id)))
 		}
 		return nil, err
 	}
@@ -187,9 +194,9 @@ func lifetime(asked jsontext.Value) time.Duration {
 }
 
 // update changes the record of a subscription, which is empty if there is none.
-func (s *Server) update(ctx context.Context, st store.Store, id string, change func(*Subscription) error) (sub *Subscription, err error) {
-	err = st.Update(ctx, s.key(id), func(old store.Record) (c store.Change, err error) {
-		if sub, err = s.decode(id, old.Value); err == nil {
+func (r *subscriptions) update(ctx context.Context, id string, change func(*Subscription) error) (sub *Subscription, err error) {
+	err = r.store.Update(ctx, r.key(id), func(old store.Record) (c store.Change, err error) {
+		if sub, err = r.decode(id, old.Value); err == nil {
 			err = change(sub)
 		}
 		if err != nil {
@@ -202,20 +209,20 @@ func (s *Server) update(ctx context.Context, st store.Store, id string, change f
 }
 
 // get returns a subscription, or store.ErrNotFound.
-func (s *Server) get(ctx context.Context, st store.Store, id string) (*Subscription, error) {
-	record, err := st.Get(ctx, s.key(id))
+func (r *subscriptions) get(ctx context.Context, id string) (*Subscription, error) {
+	record, err := r.store.Get(ctx, r.key(id))
 	if err != nil {
 		return nil, err
 	}
-	return s.decode(id, record.Value)
+	return r.decode(id, record.Value)
 }
 
-func (s *Server) decode(id string, value []byte) (*Subscription, error) {
+func (r *subscriptions) decode(id string, value []byte) (*Subscription, error) {
 	sub := new(Subscription)
 	if value == nil {
 		return sub, nil
 	}
-	return sub, stored.Decode("event subscriptions", s.key(id), value, sub)
+	return sub, stored.Decode("event subscriptions", r.key(id), value, sub)
 }
 
 func (s *Server) unseal(sub *Subscription) (to target, err error) {
@@ -257,21 +264,21 @@ func (s *Server) Unsubscribe(ctx context.Context, user *identity.User, raw []byt
 		return nil, err
 	}
 	id := r.id()
-	_, err = s.remove(ctx, st, func(e entry) bool { return e.ID == id })
+	_, err = s.records(st).remove(ctx, func(e entry) bool { return e.ID == id })
 	return struct{}{}, err
 }
 
 // remove deletes subscriptions, and returns how many.
-func (s *Server) remove(ctx context.Context, st store.Store, match func(entry) bool) (n int, err error) {
-	all, err := s.index(st).Get(ctx, s.indexKey())
+func (r *subscriptions) remove(ctx context.Context, match func(entry) bool) (n int, err error) {
+	all, err := r.index.Get(ctx, r.indexKey)
 	for _, e := range all {
 		if match(e) && err == nil {
-			err = st.Delete(ctx, s.key(e.ID))
+			err = r.store.Delete(ctx, r.key(e.ID))
 			n++
 		}
 	}
 	if err == nil && n > 0 {
-		err = s.index(st).Change(ctx, s.indexKey(), "", func(all []entry) ([]entry, error) { return slices.DeleteFunc(all, match), nil })
+		err = r.index.Change(ctx, r.indexKey, "", func(all []entry) ([]entry, error) { return slices.DeleteFunc(all, match), nil })
 	}
 	return n, err
 }
@@ -282,13 +289,14 @@ func (s *Server) Subscriptions(ctx context.Context, user string) (found []*Subsc
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.index(st).Get(ctx, s.indexKey())
+	records := s.records(st)
+	all, err := records.index.Get(ctx, records.indexKey)
 	for i := 0; i < len(all) && err == nil; i++ {
 		if user != "" && user != all[i].User {
 			continue
 		}
 		var sub *Subscription
-		if sub, err = s.get(ctx, st, all[i].ID); err == nil {
+		if sub, err = records.get(ctx, all[i].ID); err == nil {
 			sub.Sealed = ""
 			found = append(found, sub)
 		} else if errors.Is(err, store.ErrNotFound) {
@@ -306,7 +314,7 @@ func (s *Server) Export(ctx context.Context, _ store.Store, user string) (any, e
 
 // Erase deletes the subscriptions of a user.
 func (s *Server) Erase(ctx context.Context, st store.Store, user string) (int, error) {
-	return s.remove(ctx, st, func(e entry) bool { return e.User == user })
+	return s.records(st).remove(ctx, func(e entry) bool { return e.User == user })
 }
 
 // Redeliver delivers the events after a cursor to a subscription again, also if it is suspended.
@@ -315,7 +323,8 @@ func (s *Server) Redeliver(ctx context.Context, id string, after events.Cursor) 
 	if err != nil {
 		return err
 	}
-	if _, err := s.update(ctx, st, id, func(sub *Subscription) error {
+	records := s.records(st)
+	if _, err := records.update(ctx, id, func(sub *Subscription) error {
 		if sub.ID == "" {
 			return store.ErrNotFound
 		}
@@ -324,7 +333,7 @@ func (s *Server) Redeliver(ctx context.Context, id string, after events.Cursor) 
 	}); err != nil {
 		return err
 	}
-	return s.index(st).Change(ctx, s.indexKey(), "", func(all []entry) ([]entry, error) {
+	return records.index.Change(ctx, records.indexKey, "", func(all []entry) ([]entry, error) {
 		for i := range all {
 			if all[i].ID == id {
 				all[i].Changed = time.Now().UTC()
