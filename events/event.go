@@ -21,7 +21,7 @@ var ErrTooLarge = errors.New("the event is too large")
 
 // An Event is what an API has reported once.
 type Event struct {
-	ID       string // the same if the API sends the event again
+	ID       string // the same if the API sends the event again; events with other names may have it, too
 	Name     string // of its Type
 	Received time.Time
 	Body     jsontext.Value // the verified body, byte by byte

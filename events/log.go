@@ -69,6 +69,9 @@ type segment struct {
 	Size   int64 `json:"size,omitzero"`   // bytes of the entries
 	Closed bool  `json:"closed,omitzero"` // it gets no more events
 	Gone   bool  `json:"gone,omitzero"`   // the events are deleted, because the log was too large
+
+	// The events of the segment before this one are deleted, or are about to be. Its own record says so only when they are.
+	GoneBefore bool `json:"gone_before,omitzero"`
 }
 
 func (l *Log) key(number int64) string { return l.prefix() + strconv.FormatInt(number, 10) }
@@ -88,7 +91,7 @@ func (l *Log) record(lifetime time.Duration, value []byte, entries ...[]byte) st
 	return store.Change{Value: value, Entries: entries, TTL: lifetime + period + skew, Owner: store.Owner("events " + l.options.Source)}
 }
 
-// Append stores the event, unless one with its ID is known. When it returns, the event is durable. If it fails, or if two nodes get
+// Append stores the event, unless one with its name and ID is known. When it returns, the event is durable. If it fails, or if two nodes get
 // the event at the same moment, it may be there twice, with the same ID.
 func (l *Log) Append(ctx context.Context, e *Event) (added bool, err error) {
 	entry, err := e.encode()
@@ -101,14 +104,13 @@ func (l *Log) Append(ctx context.Context, e *Event) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	hash := sha256.Sum256([]byte(e.ID))
-	key := l.prefix() + "id/" + hex.EncodeToString(hash[:16])
-	held, err := l.locks.Acquire(ctx, key)
+	held, err := l.locks.Acquire(ctx, e.ID)
 	if err != nil {
 		return false, err
 	}
 	defer held.Release()
-	if _, err := st.Get(ctx, key); !errors.Is(err, store.ErrNotFound) {
+	key, known, err := l.find(ctx, st, e)
+	if known || err != nil {
 		return false, err
 	}
 	at := position{number: max(l.numberAt(0), l.current.Load())}
@@ -124,6 +126,11 @@ func (l *Log) Append(ctx context.Context, e *Event) (added bool, err error) {
 				return [][]byte{entry}, nil
 			})
 		}
+		if err == nil && at.index == 0 {
+			if next, _, nextErr := l.get(ctx, st, at.number+1); nextErr != nil || next.GoneBefore {
+				err = cmp.Or(nextErr, errClosed) // another node has deleted the segment meanwhile
+			}
+		}
 		switch {
 		case errors.Is(err, errClosed):
 			at.number++
@@ -133,11 +140,28 @@ func (l *Log) Append(ctx context.Context, e *Event) (added bool, err error) {
 		}
 	}
 	if err == nil {
-		known := l.record(Dedupe, []byte(at.cursor()))
-		known.Evictable = true // then the event may be there twice
-		err = st.Put(ctx, key, known)
+		record := l.record(Dedupe, []byte(string(at.cursor())+"\n"+e.Name))
+		record.Evictable = true // then the event may be there twice
+		err = st.Put(ctx, key, record)
 	}
 	return err == nil, err
+}
+
+// find reports whether an event is known, and returns the key of the record that says so. Events of two types may have one ID. The second has
+// another key, because older versions have stored only the ID.
+func (l *Log) find(ctx context.Context, st store.Store, e *Event) (key string, known bool, err error) {
+	for _, id := range []string{e.ID, e.Name + "\n" + e.ID} {
+		hash := sha256.Sum256([]byte(id))
+		key = l.prefix() + "id/" + hex.EncodeToString(hash[:16])
+		r, err := st.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return key, false, nil
+		}
+		if _, name, hasName := strings.Cut(string(r.Value), "\n"); err != nil || !hasName || name == e.Name {
+			return key, true, err
+		}
+	}
+	return key, true, nil
 }
 
 // dropOldest deletes the events of the oldest segment before a number, to make room in the store. It reports whether there were some.
@@ -150,9 +174,16 @@ func (l *Log) dropOldest(ctx context.Context, st store.Store, before int64) bool
 	return false
 }
 
-// drop deletes the events of a segment.
+// drop deletes the events of a segment. The segment after it reports the gap if the process ends before the last step.
 func (l *Log) drop(ctx context.Context, st store.Store, number int64) error {
-	if err := st.Delete(ctx, l.key(number)); err != nil {
+	err := l.update(ctx, st, number+1, func(s *segment) ([][]byte, error) {
+		s.GoneBefore = true
+		return nil, nil
+	})
+	if err == nil {
+		err = st.Delete(ctx, l.key(number))
+	}
+	if err != nil {
 		return err
 	}
 	return l.update(ctx, st, number, func(s *segment) ([][]byte, error) {
@@ -212,6 +243,16 @@ func (l *Log) update(ctx context.Context, st store.Store, number int64, change f
 
 // segment returns a segment and its encoded value; nil if there is none.
 func (l *Log) segment(ctx context.Context, st store.Store, number int64) (s segment, value []byte, err error) {
+	s, value, err = l.get(ctx, st, number)
+	if err == nil && value == nil {
+		var next segment
+		next, _, err = l.get(ctx, st, number+1)
+		s.Closed, s.Gone = next.GoneBefore, next.GoneBefore
+	}
+	return s, value, err
+}
+
+func (l *Log) get(ctx context.Context, st store.Store, number int64) (s segment, value []byte, err error) {
 	r, err := st.Get(ctx, l.key(number))
 	if errors.Is(err, store.ErrNotFound) {
 		return s, nil, nil

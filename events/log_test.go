@@ -97,7 +97,7 @@ func TestLog_knows_ids_for_three_days(t *testing.T) {
 	mustAppend(t, l, "a")
 	for _, age := range []time.Duration{0, 30 * time.Hour} {
 		c.now = c.now.Add(age)
-		if added, err := l.Append(t.Context(), &Event{ID: "a", Name: "other"}); err != nil || added {
+		if added, err := l.Append(t.Context(), &Event{ID: "a", Name: "paid"}); err != nil || added {
 			t.Errorf("after %s: added %t, error %v", age, added, err)
 		}
 	}
@@ -107,6 +107,71 @@ func TestLog_knows_ids_for_three_days(t *testing.T) {
 	}
 	if keys, err := r.Keys(t.Context(), "events/shop/id/", "", 10); err != nil || len(keys) != 1 {
 		t.Errorf("the records of ids are %q, error %v", keys, err)
+	}
+}
+
+func TestLog_tells_events_of_two_types_apart(t *testing.T) {
+	st, c := samples.Open(t), newClock()
+	one, two := logOn(st, c, Options{}), logOn(st, c, Options{})
+	two.options.Source = "store"
+	for _, l := range []*Log{one, two} {
+		for i, name := range []string{"paid", "sent", "lost", "paid", "sent", "lost"} {
+			added, err := l.Append(t.Context(), &Event{ID: "a", Name: name, Received: c.now})
+			if want := i < 3; err != nil || added != want {
+				t.Errorf("%s, event %d (%s): added %t, error %v; want %t", l.options.Source, i, name, added, err, want)
+			}
+		}
+		if ids, _, _ := read(t, l, "", 10); ids != "a a a" {
+			t.Errorf("%s has %s", l.options.Source, ids)
+		}
+	}
+}
+
+// crashing is a store of a process that ends after it has deleted a record.
+type crashing struct {
+	store.Store
+	crashed bool
+}
+
+var errCrashed = errors.New("crashed")
+
+func (c *crashing) Delete(ctx context.Context, keys ...string) error {
+	c.crashed = true
+	return c.Store.Delete(ctx, keys...)
+}
+
+func (c *crashing) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	if c.crashed {
+		return errCrashed
+	}
+	return c.Store.Update(ctx, key, change)
+}
+
+// TestLog_reports_a_gap_after_a_crash has a process that ends while it deletes the oldest events, and one that is behind.
+func TestLog_reports_a_gap_after_a_crash(t *testing.T) {
+	st, c := samples.Open(t), newClock()
+	l := logOn(&crashing{Store: st}, c, Options{MaxSize: 4096})
+	start, err := l.End(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := logOn(st, c, Options{})
+	if err := behind.begin(t.Context(), st, behind.numberAt(0)); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; err == nil; i++ {
+		_, err = l.Append(t.Context(), &Event{ID: fmt.Sprintf("%03d", i), Received: c.now, Body: []byte(`"` + strings.Repeat("x", 100) + `"`)})
+	}
+	if !errors.Is(err, errCrashed) {
+		t.Fatal(err)
+	}
+	ids, end, truncated := read(t, logOn(st, c, Options{}), start, 7)
+	if ids == "" || !truncated {
+		t.Errorf("%d events are left, truncated %t", len(strings.Fields(ids)), truncated)
+	}
+	mustAppend(t, behind, "last")
+	if ids, _, truncated := read(t, logOn(st, c, Options{}), end, 7); ids != "last" || truncated {
+		t.Errorf("after the last: %q, truncated %t", ids, truncated)
 	}
 }
 

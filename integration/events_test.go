@@ -58,9 +58,9 @@ func postHook(ctx context.Context, url, body string, header map[string]string) (
 	return response.StatusCode, nil
 }
 
-// postStripe sends an event as Stripe does.
-func (n *brittleNode) postStripe(ctx context.Context, id string) (int, error) {
-	body, now := `{"id":"`+id+`","type":"invoice.paid"}`, time.Now().Unix()
+// postStripe sends an event as Stripe does, with further members.
+func (n *brittleNode) postStripe(ctx context.Context, id string, members ...string) (int, error) {
+	body, now := `{`+strings.Join(append(members, `"id":"`+id+`","type":"invoice.paid"}`), ","), time.Now().Unix()
 	mac := hmac.New(sha256.New, []byte(hookSecret))
 	_, _ = fmt.Fprintf(mac, "%d.%s", now, body)
 	return postHook(ctx, n.url+"/hooks/stripe", body, map[string]string{"Stripe-Signature": fmt.Sprintf("t=%d,v1=%s", now, hex.EncodeToString(mac.Sum(nil)))})

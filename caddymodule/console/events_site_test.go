@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -76,7 +77,7 @@ func subscribe(t *testing.T) (id string, got <-chan string) {
 	server := serve.New(serve.Options{
 		Source: source, Name: "shop/mcp", Open: records.OpenStore, Sealer: seal.Derive([]string{hookKey}, "test"),
 		Transport: serve.NewTransport(true, &tls.Config{RootCAs: receiver.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}),
-		Delivered: func(string, int, bool) {}, Failed: func(err error) { t.Error(err) },
+		Delivered: func(context.Context, *serve.Delivery) error { return nil }, Failed: func(err error) { t.Error(err) },
 	})
 	section.Serve("shop", server)
 	server.Start()
@@ -183,13 +184,14 @@ func TestConsole_events(t *testing.T) {
 	}
 	s.Logged("delivering events again", `"by":"eve"`, receiver)
 	sitetest.Eventually(t, "both events in the archive", func() bool {
-		found := make(map[string]int)
+		found, redelivered := make(map[string]int), false
 		for _, e := range sitetest.Archived(s) {
 			if e.Type == "event" && e.Event == "received" && len(e.Digest) == 64 && e.Toolset == "shop" {
 				found[e.EventID+" "+e.Name] = e.Size
 			}
+			redelivered = redelivered || e.Event == "redelivered" && e.EventID == "evt_1" && e.User == "eve"
 		}
-		return found["evt_1 invoice.paid"] > 0 && found["evt_2 order.made"] > 0 && len(found) == 2
+		return redelivered && found["evt_1 invoice.paid"] > 0 && found["evt_2 order.made"] > 0 && len(found) == 2
 	})
 }
 

@@ -100,8 +100,8 @@ func (h *Handler) readVerify(b *directive.Block) error {
 	h.Verify = v
 	if name != schemeHMAC && name != signature.Ed25519 {
 		v.Preset = name
-		if _, ok := signature.Preset(name); !ok {
-			return b.Errf("verify: unknown preset %s%s", name, directive.DidYouMean(name, append(signature.Presets(), schemeHMAC, signature.Ed25519)))
+		if _, err := v.scheme(); err != nil {
+			return b.WrapErr(err)
 		}
 		return directive.NewBlock(b.Dispenser).Read("verify "+name, nil)
 	}

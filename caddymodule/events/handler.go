@@ -3,6 +3,8 @@ package events
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/events"
 	"github.com/fairwayhq/fairway/events/signature"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -114,16 +117,26 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
+// scheme returns how requests are signed.
+func (v *Verification) scheme() (signature.Scheme, error) {
+	if v.Scheme != nil {
+		return *v.Scheme, nil
+	}
+	scheme, ok := signature.Preset(v.Preset)
+	if !ok {
+		return scheme, fmt.Errorf("verify: unknown preset %s%s", v.Preset, directive.DidYouMean(v.Preset, append(signature.Presets(), schemeHMAC, signature.Ed25519)))
+	}
+	return scheme, nil
+}
+
 // verifier returns the Verifier.
 func (v *Verification) verifier(publicURL string) (*signature.Verifier, error) {
 	if v == nil || (v.Preset == "") == (v.Scheme == nil) {
 		return nil, errors.New("verify is missing: without a signature, anyone could send events, as in: verify stripe {env.SHOP_HOOK_SECRET}")
 	}
-	scheme, ok := signature.Preset(v.Preset)
-	if v.Scheme != nil {
-		scheme = *v.Scheme
-	} else if !ok {
-		return nil, fmt.Errorf("verify: unknown preset %s%s", v.Preset, directive.DidYouMean(v.Preset, append(signature.Presets(), schemeHMAC, signature.Ed25519)))
+	scheme, err := v.scheme()
+	if err != nil {
+		return nil, err
 	}
 	repl := caddy.NewReplacer()
 	var secrets []string
@@ -355,7 +368,9 @@ func (h *Handler) store(ctx context.Context, m *signature.Message, t *eventType)
 	if t != nil {
 		name = t.Name
 		e := &events.Event{ID: m.ID, Name: name, Received: time.Now(), Body: m.Body}
-		if err := h.section.archive(ctx, h.Toolset, e); err != nil {
+		sum := sha256.Sum256(e.Body)
+		entry := audit.Entry{Event: "received", Name: name, EventID: e.ID, Size: len(e.Body), Digest: hex.EncodeToString(sum[:])}
+		if err := h.section.archive(ctx, h.Toolset, entry); err != nil {
 			return &refusal{http.StatusServiceUnavailable, "archive", err.Error()}
 		}
 		added, err := h.source.log.Append(ctx, e)

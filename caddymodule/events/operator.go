@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/events"
 	"github.com/fairwayhq/fairway/events/serve"
+	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -60,11 +61,6 @@ func (s *Source) addRefused(reason string) {
 	s.refused[reason] = refused{reason, s.refused[reason].Count + 1, time.Now()}
 }
 
-// Serve adds a server that delivers the events of a source.
-func (s *Section) Serve(source string, with *serve.Server) {
-	s.sources[source].servers = append(s.sources[source].servers, with)
-}
-
 // SourcesAt returns the names of the sources of a site, or of all sites.
 func (s *Section) SourcesAt(at *site.Site) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.sources)), func(name string) bool { return at != nil && !s.sources[name].site.SameSite(*at) })
@@ -73,7 +69,7 @@ func (s *Section) SourcesAt(at *site.Site) []string {
 // Overview returns what operators see of the source in query, or of the first one. It returns nil if there is none. Show returns what may be
 // shown of a body.
 func (s *Section) Overview(ctx context.Context, at *site.Site, query url.Values, show func([]byte) jsontext.Value) (any, error) {
-	m := &overview{Sources: s.SourcesAt(at), Name: query.Get("name"), Receivers: []*serve.Subscription{}, Redelivered: query.Get("redelivered")}
+	m := &overview{Sources: s.SourcesAt(at), Name: query.Get("name"), Events: []shownEvent{}, Receivers: []*serve.Subscription{}, Redelivered: query.Get("redelivered")}
 	m.Source = cmp.Or(query.Get("source"), append(m.Sources, "")[0])
 	source := s.sources[m.Source]
 	if !slices.Contains(m.Sources, m.Source) {
@@ -91,11 +87,11 @@ func (s *Section) Overview(ctx context.Context, at *site.Site, query url.Values,
 			}
 			before = e.Next
 		}
+		m.Events = m.Events[max(len(m.Events)-maxShown, 0):]
 	}
 	if err != nil {
 		return nil, err
 	}
-	m.Events = append([]shownEvent{}, m.Events[max(len(m.Events)-maxShown, 0):]...)
 	slices.Reverse(m.Events)
 	for _, server := range source.servers {
 		found, err := server.Subscriptions(ctx, "")
@@ -115,13 +111,17 @@ func (s *Section) Redeliver(ctx context.Context, at *site.Site, by, name, after,
 	if !slices.Contains(s.SourcesAt(at), name) || after == "" {
 		return false, nil
 	}
-	if _, _, _, err := s.sources[name].log.Read(ctx, events.Cursor(after), 1); errors.Is(err, events.ErrCursor) {
+	found, _, _, err := s.sources[name].log.Read(ctx, events.Cursor(after), 1)
+	if errors.Is(err, events.ErrCursor) || len(found) == 0 {
 		return false, nil
 	}
 	for _, server := range s.sources[name].servers {
 		if err := server.Redeliver(ctx, receiver, events.Cursor(after)); !errors.Is(err, store.ErrNotFound) {
 			s.sources[name].logger.Info("delivering events again", zap.String("toolset", name), zap.String("after", after),
 				zap.String("receiver", receiver), zap.String("by", by), zap.Error(err))
+			if err == nil {
+				err = s.archive(ctx, name, audit.Entry{Event: "redelivered", User: by, Name: found[0].Name, EventID: found[0].ID, Comment: "to " + receiver})
+			}
 			return true, err
 		}
 	}

@@ -10,17 +10,14 @@ package events
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/site"
-	"github.com/fairwayhq/fairway/events"
+	"github.com/fairwayhq/fairway/events/serve"
 	"github.com/fairwayhq/fairway/internal/audit"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -35,6 +32,7 @@ type Section struct {
 	app      *app.App
 	agents   agentStarter // nil if no hosted agents are linked
 	sources  map[string]*Source
+	atStart  []func() error
 	requests *share.Bound   // in progress
 	memory   *result.Memory // of select
 	recorder audit.Recorder // nil without an archive
@@ -66,11 +64,24 @@ func (s *Section) Source(toolset string) (*Source, bool) {
 	return source, ok
 }
 
-// Start begins to start agents.
+// AtStart adds a function that Start calls, to serve the events of a source.
+func (s *Section) AtStart(begin func() error) { s.atStart = append(s.atStart, begin) }
+
+// Serve adds a server that delivers the events of a source. Stop stops it.
+func (s *Section) Serve(source string, with *serve.Server) {
+	s.sources[source].servers = append(s.sources[source].servers, with)
+}
+
+// Start begins to start agents, and to serve events.
 func (s *Section) Start() error {
 	for _, source := range s.sources {
 		if err := s.check(source); err != nil {
 			return fmt.Errorf("agent_events %s: %w", source.name, err)
+		}
+	}
+	for _, begin := range s.atStart {
+		if err := begin(); err != nil {
+			return err
 		}
 	}
 	for _, source := range s.sources {
@@ -82,7 +93,10 @@ func (s *Section) Start() error {
 // Stop ends it.
 func (s *Section) Stop() {
 	for _, source := range s.sources {
-		source.starter.stop()
+		source.starter.worker.Stop()
+		for _, server := range source.servers {
+			server.Stop()
+		}
 	}
 }
 
@@ -90,32 +104,42 @@ func (s *Section) Stop() {
 func (s *Section) Cleanup() error {
 	for _, source := range s.sources {
 		source.cancel()
-		source.starter.end()
 	}
 	return nil
 }
 
-// archive records an event, before it is stored.
-func (s *Section) archive(ctx context.Context, source string, e *events.Event) error {
+// archive records entries about events of a source.
+func (s *Section) archive(ctx context.Context, source string, entries ...audit.Entry) error {
 	if s.recorder == nil {
 		return nil
 	}
-	sum := sha256.Sum256(e.Body)
-	entry := audit.Entry{Type: audit.TypeEvent, Event: "received", Toolset: source, Name: e.Name, EventID: e.ID, Size: len(e.Body), Digest: hex.EncodeToString(sum[:])}
 	if err := s.recorder.Ready(ctx); err != nil {
 		return err
 	}
-	return s.recorder.Record(ctx, entry)
+	for i := range entries {
+		entries[i].Type, entries[i].Toolset = audit.TypeEvent, source
+	}
+	return s.recorder.Record(ctx, entries...)
+}
+
+// ArchiveDelivery records a delivery.
+func (s *Section) ArchiveDelivery(ctx context.Context, source string, d *serve.Delivery) error {
+	what := map[string]string{"poll": "polled", "push": "pushed", "webhook": "delivered"}[d.Mode]
+	if d.Failed {
+		what = "given_up"
+	}
+	var entries []audit.Entry
+	for _, id := range d.IDs {
+		entries = append(entries, audit.Entry{Event: what, User: d.User, Name: d.Event, EventID: id})
+	}
+	return s.archive(ctx, source, entries...)
 }
 
 // received counts requests to agent_events by their result, and events that were stored.
 var received = directive.Counter("events_received_total", "Events of webhooks, and refused requests of webhooks, by result.", "toolset", "result")
 
-// maxRequests and maxPause are limits of the requests of all sources, and of the pause after a failed start of an agent.
-const (
-	maxRequests = 256
-	maxPause    = time.Minute
-)
+// maxRequests is the limit of the requests of all sources in progress.
+const maxRequests = 256
 
 // Interface guards
 var (

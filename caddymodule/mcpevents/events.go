@@ -27,7 +27,6 @@ import (
 
 func init() {
 	mcp.RegisterPart(func() mcp.Part { return new(part) })
-	site.Register(func() site.Section { return new(Section) })
 }
 
 // Options of MCP Events.
@@ -77,15 +76,20 @@ func (p *part) Provision(ctx caddy.Context, m *mcp.Handler) error {
 	case m.Secret == "" && o.AllowPrivateReceivers:
 		return errors.New("events: allow_private_receivers has no effect without webhooks, which need the option secret of mcp")
 	}
-	section, err := site.SectionOf[*Section](ctx)
+	section, err := site.SectionOf[*events.Section](ctx)
 	if err != nil {
 		return err
 	}
 	toolset, logger := m.Endpoint.Parts.Name(), ctx.Logger()
 	options := serve.Options{
 		Name: m.Endpoint.SiteName + m.Path + " " + toolset, SEPCodes: o.Errors == sep, Open: m.Endpoint.App.OpenStore, Transport: serve.NewTransport(o.AllowPrivateReceivers, nil),
-		Delivered: func(mode string, n int, ok bool) {
-			delivered.WithLabelValues(toolset, mode, map[bool]string{true: "delivered", false: "failed"}[ok]).Add(float64(n))
+		Delivered: func(ctx context.Context, d *serve.Delivery) error {
+			outcome := "delivered"
+			if d.Failed {
+				outcome = "failed"
+			}
+			delivered.WithLabelValues(toolset, d.Mode, outcome).Add(float64(len(d.IDs)))
+			return section.ArchiveDelivery(ctx, toolset, d)
 		},
 		Failed: func(err error) { logger.Error("serving events failed", zap.String("toolset", toolset), zap.Error(err)) },
 	}
@@ -96,8 +100,8 @@ func (p *part) Provision(ctx caddy.Context, m *mcp.Handler) error {
 		}
 		options.Sealer = seal.Derive(secrets, "fairway event subscriptions")
 	}
-	e := &endpoint{app: m.Endpoint.App, toolset: toolset, events: section.events, options: options}
-	section.endpoints = append(section.endpoints, e)
+	e := &endpoint{app: m.Endpoint.App, toolset: toolset, events: section, options: options}
+	section.AtStart(e.begin)
 	m.Extensions = append(m.Extensions, e.extension())
 	m.Live = e.resources
 	return directive.RegisterMetrics(ctx.GetMetricsRegistry(), delivered)
@@ -198,48 +202,16 @@ func (e *endpoint) resources() (all []library.Live) {
 	return all
 }
 
-// Section is the part of the app `agents` with the endpoints that serve events.
-type Section struct {
-	endpoints []*endpoint
-	events    *events.Section
-}
-
-// Options implements site.Section.
-func (*Section) Options(*directive.Block) directive.Options { return nil }
-
-// Provision implements site.Section.
-func (s *Section) Provision(_ caddy.Context, a *site.App) (err error) {
-	s.events, err = site.Get[*events.Section](a)
-	return err
-}
-
-// Start begins to deliver events.
-func (s *Section) Start() error {
-	for _, e := range s.endpoints {
-		source, ok := s.events.Source(e.toolset)
-		if !ok {
-			return fmt.Errorf("mcp: events: nothing receives the events of toolset %q: add agent_events PATH %[1]s", e.toolset)
-		}
-		e.options.Source = source
-		e.server = serve.New(e.options)
-		e.app.Users.Add("event_subscriptions of "+e.options.Name, e.server)
-		s.events.Serve(e.toolset, e.server)
-		e.server.Start()
+// begin begins to serve, when all sources are known.
+func (e *endpoint) begin() error {
+	source, ok := e.events.Source(e.toolset)
+	if !ok {
+		return fmt.Errorf("mcp: events: nothing receives the events of toolset %q: add agent_events PATH %[1]s", e.toolset)
 	}
+	e.options.Source = source
+	e.server = serve.New(e.options)
+	e.app.Users.Add("event_subscriptions of "+e.options.Name, e.server)
+	e.events.Serve(e.toolset, e.server)
+	e.server.Start()
 	return nil
 }
-
-// Stop ends the deliveries.
-func (s *Section) Stop() {
-	for _, e := range s.endpoints {
-		if e.server != nil { // the start of another section may have failed
-			e.server.Stop()
-		}
-	}
-}
-
-// Interface guards
-var (
-	_ site.Starter = (*Section)(nil)
-	_ site.Stopper = (*Section)(nil)
-)

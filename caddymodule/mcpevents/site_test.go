@@ -35,7 +35,7 @@ func start(t *testing.T, options string) *sitetest.Site {
 	t.Helper()
 	s := sitetest.NewSite(t)
 	s.Write("shop.yaml", shop)
-	s.Start("agents {\nstore bolt DIR/store.db\ntoolset shop {\nopenapi DIR/shop.yaml\n}\n}",
+	s.Start("agents {\nstore bolt DIR/store.db\naudit {\nsink file DIR/audit.jsonl\n}\ntoolset shop {\nopenapi DIR/shop.yaml\n}\n}",
 		"agent_events /hooks shop {\nverify standard "+hookSecret+"\nfor `event.owner == user.id`\n}\n"+
 			"agent_auth {\noptional\napi_key {\nkey ada 0123456789abcdef-ada\nkey bob 0123456789abcdef-bob\n}\n}\n"+
 			"mcp /mcp shop {\nwatch_interval 50ms\n"+options+"\n}\nrespond API")
@@ -102,6 +102,15 @@ func TestEvents_are_served_to_the_users_who_may_see_them(t *testing.T) {
 	if got := call(s, "bob", "events/poll", `"name":"invoice.paid","cursor":"`+cursor+`"`); strings.Contains(got, `"e1"`) {
 		t.Errorf("another user gets %s", got)
 	}
+	sitetest.Eventually(t, "the deliveries in the archive", func() bool {
+		var found []string
+		for _, e := range sitetest.Archived(s) {
+			if e.Type == "event" && e.Event != "received" {
+				found = append(found, e.Event+" "+e.User+" "+e.Name+" "+e.EventID+" "+e.Toolset)
+			}
+		}
+		return strings.Join(found, ", ") == "polled ada invoice.paid e1 shop, polled bob invoice.paid e2 shop"
+	})
 }
 
 func TestEvents_stream_over_HTTP(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	mathrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/fairwayhq/fairway/events"
@@ -12,162 +13,155 @@ import (
 	"github.com/fairwayhq/fairway/store/lease"
 )
 
-// Times and limits of deliveries.
+// Times of deliveries.
 const (
-	scanInterval = 10 * time.Second
-	leaseTime    = time.Minute
-	suspendAfter = time.Hour // in which a receiver has accepted nothing
+	indexInterval = 10 * time.Second // in which the index is read again, if nothing changes it
+	updateTime    = 5 * time.Second  // of one change of a subscription, which the end of a delivery does not cancel
+	suspendAfter  = time.Hour        // in which a receiver has accepted nothing
 )
 
-// Start begins to deliver events to subscriptions.
+// Start begins to deliver events to subscriptions, whenever no other node does.
 func (s *Server) Start() {
-	if s.Sealer == nil {
-		return
+	if s.Sealer != nil {
+		s.deliverer.Start()
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.working.Go(func() {
-		for ctx.Err() == nil {
-			if err := s.scan(ctx); err != nil && ctx.Err() == nil {
-				s.Failed(err)
-			}
-			select {
-			case <-ctx.Done():
-			case <-s.wake:
-			case <-time.After(scanInterval):
-			}
-		}
-	})
 }
 
 // Stop ends the deliveries. It waits for requests in progress.
-func (s *Server) Stop() {
-	if s.stop != nil {
-		s.stop()
-		s.working.Wait()
-	}
-}
+func (s *Server) Stop() { s.deliverer.Stop() }
 
-// changed makes this node use a subscription that has changed. Others notice it before the next event.
-func (s *Server) changed(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cancel := s.running[key]; cancel != nil {
-		cancel()
-	}
-	select {
-	case s.wake <- struct{}{}:
-	default: // already awake
-	}
-}
-
-// scan begins deliveries to the subscriptions that have none. A node delivers to those of which it has the lease.
-func (s *Server) scan(ctx context.Context) error {
-	st, err := s.Open(ctx)
-	if err != nil || s.Source.Types() == nil {
-		return err
-	}
-	all, err := s.list(ctx, st)
-	process := lease.ProcessOf(st)
-	terms := &lease.Terms{Duration: leaseTime, Node: process, Process: process, Failed: s.Failed}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, sub := range all {
-		if !sub.Status.Active || s.running[key] != nil || !terms.IsFree(&sub.Lease) || time.Now().After(sub.Expires) {
-			continue
+// deliverAll delivers to all subscriptions. When the index changes, it begins anew with those that have changed.
+func (s *Server) deliverAll(ctx context.Context, st store.Store, _ events.Cursor, _ func(events.Cursor) error) error {
+	var working sync.WaitGroup
+	defer working.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	records := s.records(st)
+	for running := make(map[string]*delivery); ctx.Err() == nil; {
+		seen, err := st.Get(ctx, records.indexKey)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
 		}
-		running, cancel := context.WithCancel(ctx)
-		s.running[key] = cancel
-		s.working.Go(func() {
-			defer cancel()
-			if err := s.deliver(running, st, key, terms); err != nil && running.Err() == nil {
-				s.Failed(err)
-				pause(ctx, retry)
+		all, err := records.index.Get(ctx, records.indexKey)
+		if err != nil {
+			return err
+		}
+		wanted := make(map[string]*delivery, len(all))
+		if s.Source.Types() == nil {
+			all = nil // the document is not loaded yet
+		}
+		for _, e := range all {
+			d := running[e.ID]
+			if d == nil || !d.changed.Equal(e.Changed) {
+				d = &delivery{Server: s, stored: records, id: e.ID, changed: e.Changed, before: d, done: make(chan struct{})}
+				var within context.Context
+				within, d.stop = context.WithDeadline(ctx, e.Expires)
+				working.Go(func() { d.run(within) })
 			}
-			s.mu.Lock()
-			delete(s.running, key)
-			s.mu.Unlock()
-			s.changed(key)
-		})
+			wanted[e.ID] = d
+		}
+		for id, d := range running {
+			if wanted[id] != d {
+				d.stop()
+			}
+		}
+		running = wanted
+		if _, _, err := lease.Wait(ctx, st, records.indexKey, seen.Value, time.Now().Add(indexInterval)); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// errOutdated ends a delivery because the subscription has changed. The next scan begins again.
+// errOutdated ends a delivery because the subscription has changed.
 var errOutdated = errors.New("the subscription has changed")
 
 // A delivery delivers to one subscription.
 type delivery struct {
 	*Server
-	store store.Store
-	key   string
-	claim *lease.Claim[*Subscription]
-	sub   Subscription
-	to    target
+	stored  *subscriptions
+	id      string
+	changed time.Time // see entry
+	before  *delivery // to the same subscription before its change; nil if there is none
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	sub *Subscription
+	to  target
 }
 
-// deliver delivers events to a subscription until it changes, or another node delivers.
-func (s *Server) deliver(ctx context.Context, st store.Store, key string, terms *lease.Terms) (err error) {
-	d := &delivery{Server: s, store: st, key: key}
-	d.claim, err = lease.Take(ctx, terms, s.update(st, key), func(sub *Subscription) bool { d.sub = *sub; return sub.Status.Active })
-	if err != nil || d.claim == nil {
+// run delivers until the context ends, or the subscription is suspended or deleted.
+func (d *delivery) run(ctx context.Context) {
+	defer close(d.done)
+	defer d.stop()
+	if d.before != nil {
+		<-d.before.done // so that a receiver gets its events in order
+		d.before = nil
+	}
+	for ctx.Err() == nil {
+		switch err := d.deliver(ctx); {
+		case err == nil || errors.Is(err, store.ErrNotFound):
+			return
+		case ctx.Err() == nil && !errors.Is(err, errOutdated):
+			d.Failed(err)
+			pause(ctx, retry)
+		}
+	}
+}
+
+// deliver delivers until the subscription changes.
+func (d *delivery) deliver(ctx context.Context) (err error) {
+	if d.sub, err = d.stored.get(ctx, d.id); err != nil || !d.sub.Status.Active {
 		return err
 	}
-	working, lost := context.WithDeadline(ctx, d.sub.Expires)
-	defer lost()
-	stop := d.claim.Keep(ctx, lost)
-	defer func() {
-		stop()
-		_ = d.claim.End(ctx, func(*Subscription, *lease.Lease) error { return nil }) // otherwise the lease expires
-	}()
-	if d.to, err = s.unseal(&d.sub); err != nil {
+	if d.to, err = d.unseal(d.sub); err != nil {
 		return err
 	}
-	r, err := s.receive(d.to.User, d.to.Params)
+	r, err := d.receive(d.to.User, d.to.Params)
 	switch {
-	case s.typeOf(d.sub.Name) == nil:
-		return d.terminate(working, s.noType(d.sub.Name))
+	case d.typeOf(d.sub.Name) == nil:
+		return d.terminate(ctx, d.noType(d.sub.Name))
 	case err != nil:
-		return d.terminate(working, s.refuse(unsupported, map[string]any{"reason": "schema_changed"}, "the arguments do not fit the event any more"))
+		return d.terminate(ctx, d.refuse(unsupported, map[string]any{"reason": "schema_changed"}, "the arguments do not fit the event any more"))
 	}
-	err = r.follow(working, d.sub.Cursor, func(kind string, at events.Cursor, o *occurrence) error {
+	return r.follow(ctx, d.sub.Cursor, func(kind string, at events.Cursor, o *occurrence) error {
 		switch kind {
 		case "event":
-			return d.send(working, o.ID, o, at)
+			return d.send(ctx, o.ID, o, at)
 		case "heartbeat":
-			if err := d.current(working); err != nil {
-				return err
-			}
-			return d.change(working, func(sub *Subscription) { sub.Cursor = at })
+			return d.change(ctx, func(sub *Subscription) { sub.Cursor = at })
 		case "active":
-			return d.send(working, "msg_gap_"+rand.Text(), map[string]any{"type": "gap", "cursor": at}, d.sub.Cursor)
+			return d.send(ctx, "msg_gap_"+rand.Text(), map[string]any{"type": "gap", "cursor": at}, d.sub.Cursor)
 		case "terminated":
-			return d.terminate(working, s.noType(r.Name))
+			return d.terminate(ctx, d.noType(r.Name))
 		}
 		return nil
 	})
-	if errors.Is(err, errOutdated) || errors.Is(err, lease.ErrLost) || errors.Is(err, store.ErrNotFound) || working.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // terminate ends the subscription, and reports it to the receiver.
 func (d *delivery) terminate(ctx context.Context, why *Error) error {
-	d.post(ctx, d.to, d.sub.ID, "msg_terminated_"+rand.Text(), map[string]any{"type": "terminated", "error": why})
-	return d.store.Delete(ctx, d.key)
+	d.post(ctx, d.to, d.id, "msg_terminated_"+rand.Text(), map[string]any{"type": "terminated", "error": why})
+	_, err := d.stored.remove(ctx, func(e entry) bool { return e.ID == d.id })
+	return err
 }
 
 // send sends a message until it is accepted or given up, and records that the receiver has what is before next.
 func (d *delivery) send(ctx context.Context, id string, body any, next events.Cursor) error {
 	for try := 0; ; try++ {
-		if err := d.current(ctx); err != nil {
+		now, err := d.stored.get(ctx, d.id)
+		if err == nil && (now.Sealed != d.sub.Sealed || now.Cursor != d.sub.Cursor) {
+			err = errOutdated // only the latest identity and secrets are used
+		}
+		if err != nil {
 			return err
 		}
-		_, reason, final := d.post(ctx, d.to, d.sub.ID, id, body)
+		_, reason, final := d.post(ctx, d.to, d.id, id, body)
 		done := reason == "" || final || try == len(d.pauses)
-		if done { // also if the subscription has ended meanwhile
-			d.Delivered("webhook", 1, reason == "")
+		if _, isEvent := body.(*occurrence); done && isEvent { // also if the subscription has ended meanwhile
+			if err := d.Delivered(ctx, &Delivery{"webhook", d.sub.User, d.sub.Name, []string{id}, reason != ""}); err != nil {
+				d.Failed(err)
+			}
 		}
 		if err := d.change(ctx, func(sub *Subscription) {
 			if sub.count(reason); done {
@@ -186,28 +180,22 @@ func (d *delivery) send(ctx context.Context, id string, body any, next events.Cu
 	}
 }
 
-// current returns an error if the subscription has changed, so that only the latest identity and secrets are used.
-func (d *delivery) current(ctx context.Context) error {
-	record, err := d.store.Get(ctx, d.key)
-	if err != nil {
-		return err
-	}
-	now, err := decode(d.key, record.Value)
-	if err == nil && (now.Sealed != d.sub.Sealed || now.Cursor != d.sub.Cursor) {
-		err = errOutdated
-	}
-	return err
-}
-
-// change changes the record.
+// change changes the record, unless the events are to be delivered again or the subscription has ended.
 func (d *delivery) change(ctx context.Context, change func(*Subscription)) error {
-	return d.claim.Change(ctx, func(sub *Subscription, _ *lease.Lease) error {
-		sealed := d.sub.Sealed
+	ctx, cancel := store.Detach(ctx, updateTime)
+	defer cancel()
+	now, err := d.stored.update(ctx, d.id, func(sub *Subscription) error {
+		if sub.ID == "" || sub.Cursor != d.sub.Cursor {
+			return errOutdated
+		}
 		change(sub)
-		d.sub = *sub
-		d.sub.Sealed = sealed // of d.to
 		return nil
 	})
+	if err == nil {
+		now.Sealed = d.sub.Sealed // of d.to
+		d.sub = now
+	}
+	return err
 }
 
 // count records an attempt. A receiver that has accepted nothing for suspendAfter is suspended, until its client subscribes again.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/samples"
 	"github.com/fairwayhq/fairway/internal/webhook"
 	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // webhookReceiver is a webhook that records what it accepts.
@@ -229,30 +229,27 @@ func TestSubscribe_replays_from_a_cursor_and_goes_on_after_a_restart(t *testing.
 	}
 }
 
-// TestDeliver_repeats_what_was_not_recorded has a node that ends, or counts as dead, between the request and its record.
-func TestDeliver_repeats_what_was_not_recorded(t *testing.T) {
+// TestDeliver_repeats_what_is_redelivered has an operator who redelivers while a request is in progress.
+func TestDeliver_repeats_what_is_redelivered(t *testing.T) {
 	st, r := samples.Open(t), newReceiver(t)
 	source := newShop(st)
 	n := r.deliverer(st, source)
 	s := r.subscribe(n, ``)
+	source.happen(t, "e1", "ada", 1)
+	r.wait("e1")
 	first := true
 	respond := func(string) int {
 		if first {
-			err := n.update(st, n.prefix()+s.ID)(t.Context(), func(_ *Subscription, l *lease.Lease) error {
-				l.Clear()
-				return nil
-			})
-			if first = false; err != nil {
+			if err := n.Redeliver(t.Context(), s.ID, s.Cursor); err != nil {
 				t.Error(err)
 			}
 		}
+		first = false
 		return http.StatusNoContent
 	}
 	r.set(func() { r.respond = respond })
-	source.happen(t, "e1", "ada", 1)
-	r.wait("e1 e1")
 	source.happen(t, "e2", "ada", 2)
-	r.wait("e1 e1 e2")
+	r.wait("e1 e2 e1 e2")
 }
 
 func TestDeliver_tries_again_and_gives_up(t *testing.T) {
@@ -357,11 +354,11 @@ func TestSubscribe_ends_a_suspension(t *testing.T) {
 	st, r := samples.Open(t), newReceiver(t)
 	n := newNode(t, st, newShop(st), r.trust)
 	id := r.subscribe(n, ``).ID
-	suspend := func(sub *Subscription, _ *lease.Lease) error {
+	suspend := func(sub *Subscription) error {
 		sub.Status = Status{LastError: "timeout", FailedSince: time.Now().Add(-suspendAfter)}
 		return nil
 	}
-	if err := n.update(st, n.prefix()+id)(t.Context(), suspend); err != nil {
+	if _, err := n.records(st).update(t.Context(), id, suspend); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.subscribe(n, ``).Status; !s.Active || s.LastError != "" || !s.FailedSince.IsZero() {
@@ -434,6 +431,22 @@ func TestSubscribe_has_limits(t *testing.T) {
 	if got := limit(0, "ada"); got != nil {
 		t.Errorf("a refresh: %v", got)
 	}
+	if _, err := n.Unsubscribe(t.Context(), ada, r.params(`,"arguments":{"amount":0}`)); err != nil {
+		t.Fatal(err)
+	}
+	var added atomic.Int64
+	var all sync.WaitGroup
+	for i := range 5 { // at once, on nodes of their own
+		other := newNode(t, st, n.Source, r.trust)
+		all.Go(func() {
+			if _, err := other.Subscribe(t.Context(), ada, r.params(fmt.Sprintf(`,"arguments":{"amount":%d}`, 100+i))); err == nil {
+				added.Add(1)
+			}
+		})
+	}
+	if all.Wait(); added.Load() != 1 {
+		t.Errorf("%d of 5 have got the last place", added.Load())
+	}
 	n.minute = time.Now().Unix() / 60
 	n.verified = make(map[string]int)
 	r.set(func() { r.echo = false })
@@ -492,14 +505,18 @@ func TestStored_subscriptions_are_read(t *testing.T) {
 		},
 		func(st store.Store) (any, error) {
 			n := newNode(t, st, newShop(st), nil)
-			all, err := n.list(t.Context(), st)
+			keys, err := st.Keys(t.Context(), n.records(st).key(""), "", 10)
 			var read []any
-			for _, s := range all {
-				to, unsealErr := n.unseal(s)
+			for _, key := range keys {
+				sub, getErr := n.records(st).get(t.Context(), strings.TrimPrefix(key, n.records(st).key("")))
+				if getErr != nil {
+					return nil, getErr
+				}
+				to, unsealErr := n.unseal(sub)
 				if unsealErr != nil {
 					return nil, unsealErr
 				}
-				read = append(read, map[string]any{"subscription": s, "target": to})
+				read = append(read, map[string]any{"subscription": sub, "target": to})
 			}
 			return read, err
 		})

@@ -122,8 +122,10 @@ func (s *Server) Poll(ctx context.Context, user *identity.User, raw []byte) (any
 	defer cancel()
 	for {
 		b, err := r.read(ctx, after, int(r.MaxEvents))
+		if err == nil && len(b.Events) > 0 {
+			err = r.delivered(ctx, "poll", b.Events...)
+		}
 		if err != nil || len(b.Events) > 0 || b.Truncated || b.HasMore || within.Err() != nil {
-			s.Delivered("poll", len(b.Events), true)
 			return b, err
 		}
 		after = b.Cursor
@@ -131,6 +133,15 @@ func (s *Server) Poll(ctx context.Context, user *identity.User, raw []byte) (any
 			return nil, err
 		}
 	}
+}
+
+// delivered records a delivery.
+func (r *receiver) delivered(ctx context.Context, mode string, all ...occurrence) error {
+	d := &Delivery{Mode: mode, User: r.user.ID, Event: r.Name}
+	for i := range all {
+		d.IDs = append(d.IDs, all[i].ID)
+	}
+	return r.Delivered(ctx, d)
 }
 
 // countPoll adds to the polls of a user, and returns how many there are.
@@ -212,8 +223,11 @@ func (s *Server) Stream(ctx context.Context, user *identity.User, raw []byte) (r
 			case "active":
 				params, truncated = map[string]any{"cursor": at, "truncated": truncated}, true // a further one reports a gap
 			case "event":
+				if err := r.delivered(ctx, "push", *o); err != nil {
+					s.Failed(err)
+					return err
+				}
 				params = o
-				s.Delivered("push", 1, true)
 			case "error":
 				params = map[string]any{"error": ErrUnavailable}
 			case "terminated":

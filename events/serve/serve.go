@@ -39,31 +39,36 @@ type Options struct {
 	SEPCodes  bool                                       // use the error codes of the SEP instead of those of the design sketch
 	Sealer    *seal.Sealer                               // of what is secret in the store; default: no webhooks
 	Transport *http.Transport                            // to webhooks, see NewTransport
-	Delivered func(mode string, n int, ok bool)          // called for events
+	Delivered func(context.Context, *Delivery) error     // records a Delivery: before a poll or push, and after a request to a webhook
 	Failed    func(error)                                // called with errors that no client gets
+}
+
+// A Delivery is of events to a user.
+type Delivery struct {
+	Mode   string // poll, push or webhook
+	User   string
+	Event  string // its name
+	IDs    []string
+	Failed bool // the webhook has not accepted the event, and it is given up
 }
 
 // A Server serves the events of one source. It is safe for concurrent use.
 type Server struct {
 	Options
-	pauses  []time.Duration // between the attempts to deliver an event, ±20 %
-	wake    chan struct{}   // makes scan look for subscriptions
-	stop    context.CancelFunc
-	working sync.WaitGroup
+	pauses    []time.Duration // between the attempts to deliver an event, ±20 %
+	deliverer events.Worker
 
 	mu       sync.Mutex
-	running  map[string]context.CancelFunc // deliveries, by the keys of subscriptions
-	polls    map[string]int                // that wait, by user
+	polls    map[string]int // that wait, by user
 	minute   int64
 	verified map[string]int // receivers in this minute, by user
 }
 
 // New returns a Server.
 func New(options Options) *Server {
-	return &Server{
-		Options: options, wake: make(chan struct{}, 1), running: make(map[string]context.CancelFunc), polls: make(map[string]int),
-		pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute},
-	}
+	s := &Server{Options: options, polls: make(map[string]int), pauses: []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}}
+	s.deliverer = events.Worker{Open: s.Open, Key: "event-deliveries/" + s.Name, Work: s.deliverAll, Failed: s.Failed}
+	return s
 }
 
 // An Error is a JSON-RPC error. Other errors of methods are for the operator.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +69,7 @@ type node struct {
 	mu     sync.Mutex
 	counts map[string]int
 	errors []string
+	fail   error // of Delivered
 }
 
 func newNode(t *testing.T, st store.Store, source Source, change func(*Options)) *node {
@@ -75,10 +77,11 @@ func newNode(t *testing.T, st store.Store, source Source, change func(*Options))
 	o := Options{
 		Source: source, Name: "shop", Open: func(context.Context) (store.Store, error) { return st, nil },
 		Sealer: seal.Derive([]string{"secret"}, "test"), Transport: NewTransport(true, nil),
-		Delivered: func(mode string, count int, ok bool) {
+		Delivered: func(_ context.Context, d *Delivery) error {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			n.counts[fmt.Sprint(mode, " ", ok)] += count
+			n.counts[fmt.Sprint(d.Mode, " ", !d.Failed)] += len(d.IDs)
+			return n.fail
 		},
 		Failed: func(err error) {
 			n.mu.Lock()
@@ -356,5 +359,23 @@ func TestStream_sends_events_in_order_until_the_type_is_gone(t *testing.T) {
 	}
 	if !strings.Contains(got.all[3], `"kind":"event"`) {
 		t.Errorf("the end: %s", got.all[3])
+	}
+}
+
+// TestPoll_gives_nothing_that_is_not_recorded has an archive that is full.
+func TestPoll_gives_nothing_that_is_not_recorded(t *testing.T) {
+	st := samples.Open(t)
+	source := newShop(st)
+	n := newNode(t, st, source, nil)
+	_, b := n.poll(t, ada, `{"name":"invoice.paid"}`)
+	source.happen(t, "e1", "ada", 1)
+	n.fail = errors.New("the archive is full")
+	params := `{"name":"invoice.paid","cursor":"` + string(b.Cursor) + `"}`
+	if _, err := n.Poll(t.Context(), ada, []byte(params)); !errors.Is(err, n.fail) {
+		t.Errorf("got %v, want %v", err, n.fail)
+	}
+	n.fail = nil
+	if ids, _ := n.poll(t, ada, params); ids != "e1" {
+		t.Errorf("then %q, want e1", ids)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -44,7 +45,14 @@ type Subscription struct {
 	Expires  time.Time     `json:"expires"`
 	Cursor   events.Cursor `json:"cursor"` // the receiver has accepted the events before it, or they were given up
 	Status   Status        `json:"status"`
-	Lease    lease.Lease   `json:"lease,omitzero"`
+}
+
+// entry is what the index of an endpoint has of a subscription. The index is one record, so that the limits hold on all nodes.
+type entry struct {
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Expires time.Time `json:"expires"`
+	Changed time.Time `json:"changed"` // by other than deliveries
 }
 
 // Status is the deliveryStatus of MCP Events.
@@ -63,8 +71,21 @@ type target struct {
 	Replaced time.Time      `json:"replaced,omitzero"`
 }
 
-// prefix is how the keys of all subscriptions begin. Their IDs follow.
-func (s *Server) prefix() string { return "event-subscriptions/" + s.Name + "/" }
+// subscriptions are those of an endpoint in the store, and their index.
+type subscriptions struct {
+	store    store.Store
+	name     string
+	index    *lease.List[entry]
+	indexKey string
+}
+
+func (s *Server) records(st store.Store) *subscriptions {
+	isOver := func(e *entry) bool { return time.Now().After(e.Expires) }
+	return &subscriptions{st, s.Name, &lease.List[entry]{Store: st, TTL: maxTTL, IsOver: isOver}, "event-receivers/" + s.Name}
+}
+
+// key returns the key of a subscription.
+func (r *subscriptions) key(id string) string { return "event-subscriptions/" + r.name + "/" + id }
 
 // id returns the ID of the subscription of a receiver.
 func (r *receiver) id() string {
@@ -114,26 +135,29 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.list(ctx, st)
-	id := r.id()
-	key := s.prefix() + id
-	to := target{User: user, Params: raw, Secrets: []string{r.Delivery.Secret}}
-	if err == nil && all[key] == nil {
-		err = r.checkLimits(all)
-	}
-	if err == nil && (all[key] == nil || !all[key].Status.Active) {
-		err = r.verify(ctx, id, &to)
-	}
-	if err != nil {
+	id, now := r.id(), time.Now().UTC()
+	records := s.records(st)
+	known, err := records.get(ctx, id)
+	isNew := errors.Is(err, store.ErrNotFound)
+	if err != nil && !isNew {
 		return nil, err
 	}
-	var sub Subscription
-	err = s.update(st, key)(ctx, func(known *Subscription, _ *lease.Lease) error {
+	add := r.add(entry{id, user.ID, now.Add(lifetime(r.TTL)), now})
+	if err := records.index.Check(ctx, records.indexKey, add); err != nil { // before the receiver gets a request
+		return nil, err
+	}
+	to := target{User: user, Params: raw, Secrets: []string{r.Delivery.Secret}}
+	if isNew || !known.Status.Active {
+		if err := r.verify(ctx, id, &to); err != nil {
+			return nil, err
+		}
+	}
+	sub, err := records.update(ctx, id, func(known *Subscription) error {
 		if known.ID == "" {
 			u, _ := url.Parse(r.Delivery.URL) // checkDelivery has parsed it
 			*known = Subscription{ID: id, User: user.ID, Name: r.Name, Receiver: u.Scheme + "://" + u.Host, Cursor: after}
 		} else if was, err := s.unseal(known); err == nil && was.Secrets[0] != r.Delivery.Secret {
-			to.Secrets, to.Replaced = []string{r.Delivery.Secret, was.Secrets[0]}, time.Now().UTC()
+			to.Secrets, to.Replaced = []string{r.Delivery.Secret, was.Secrets[0]}, now
 		} else if err == nil {
 			to.Secrets, to.Replaced = was.Secrets, was.Replaced
 		}
@@ -141,13 +165,20 @@ func (s *Server) Subscribe(ctx context.Context, user *identity.User, raw []byte)
 			known.Status = Status{LastDelivery: known.Status.LastDelivery}
 		}
 		secret, err := json.Marshal(to)
-		known.Sealed, known.Expires, known.Status.Active = s.Sealer.Seal(secret, id), time.Now().Add(lifetime(r.TTL)).UTC(), true
-		sub = *known
+		known.Sealed, known.Expires, known.Status.Active = s.Sealer.Seal(secret, id), now.Add(lifetime(r.TTL)), true
 		return err
 	})
-	s.changed(key)
-	truncated = truncated && all[key] == nil // the cursor of a subscription that is known has no effect
-	return map[string]any{"id": id, "refreshBefore": sub.Expires, "cursor": sub.Cursor, "truncated": truncated, "deliveryStatus": sub.Status}, err
+	if err != nil {
+		return nil, err
+	}
+	if err := records.index.Change(ctx, records.indexKey, "", add); err != nil {
+		if isNew { // others have used up the limit meanwhile
+			err = errors.Join(err, st.Delete(ctx, records.key(id)))
+		}
+		return nil, err
+	}
+	truncated = truncated && isNew // the cursor of a subscription that is known has no effect
+	return map[string]any{"id": id, "refreshBefore": sub.Expires, "cursor": sub.Cursor, "truncated": truncated, "deliveryStatus": sub.Status}, nil
 }
 
 // lifetime returns for how long a subscription is granted: the longest time, if the client asks for no end.
@@ -162,46 +193,36 @@ func lifetime(asked jsontext.Value) time.Duration {
 	return min(max(time.Duration(milliseconds)*time.Millisecond, minTTL), maxTTL)
 }
 
-// update returns what changes the record of a subscription, which is empty if there is none.
-func (s *Server) update(st store.Store, key string) lease.Transaction[*Subscription] {
-	return func(ctx context.Context, change func(*Subscription, *lease.Lease) error) error {
-		return st.Update(ctx, key, func(old store.Record) (store.Change, error) {
-			sub, err := decode(key, old.Value)
-			if err == nil {
-				err = change(sub, &sub.Lease)
-			}
-			if err != nil {
-				return store.Change{}, err
-			}
-			value, err := json.Marshal(sub)
-			return store.Change{Value: value, TTL: max(time.Until(sub.Expires), 0) + time.Minute, Owner: share.OwnerOf(sub.User, "")}, err
-		})
-	}
+// update changes the record of a subscription, which is empty if there is none.
+func (r *subscriptions) update(ctx context.Context, id string, change func(*Subscription) error) (sub *Subscription, err error) {
+	err = r.store.Update(ctx, r.key(id), func(old store.Record) (c store.Change, err error) {
+		if sub, err = r.decode(id, old.Value); err == nil {
+			err = change(sub)
+		}
+		if err != nil {
+			return c, err
+		}
+		value, err := json.Marshal(sub)
+		return store.Change{Value: value, TTL: max(time.Until(sub.Expires), 0) + time.Minute, Owner: share.OwnerOf(sub.User, "")}, err
+	})
+	return sub, err
 }
 
-func decode(key string, value []byte) (*Subscription, error) {
+// get returns a subscription, or store.ErrNotFound.
+func (r *subscriptions) get(ctx context.Context, id string) (*Subscription, error) {
+	record, err := r.store.Get(ctx, r.key(id))
+	if err != nil {
+		return nil, err
+	}
+	return r.decode(id, record.Value)
+}
+
+func (r *subscriptions) decode(id string, value []byte) (*Subscription, error) {
 	sub := new(Subscription)
 	if value == nil {
 		return sub, nil
 	}
-	return sub, stored.Decode("event subscriptions", key, value, sub)
-}
-
-// list returns the subscriptions by their keys.
-func (s *Server) list(ctx context.Context, st store.Store) (map[string]*Subscription, error) {
-	keys, err := st.Keys(ctx, s.prefix(), "", store.MaxRead)
-	all := make(map[string]*Subscription, len(keys))
-	for _, key := range keys {
-		if strings.Contains(key[len(s.prefix()):], "/") {
-			continue // it is of an endpoint below the path of this one
-		}
-		if record, err := st.Get(ctx, key); err == nil {
-			if sub, err := decode(key, record.Value); err == nil {
-				all[key] = sub
-			}
-		}
-	}
-	return all, err
+	return sub, stored.Decode("event subscriptions", r.key(id), value, sub)
 }
 
 func (s *Server) unseal(sub *Subscription) (to target, err error) {
@@ -212,21 +233,24 @@ func (s *Server) unseal(sub *Subscription) (to target, err error) {
 	return to, err
 }
 
-// checkLimits returns an error if the user cannot have a further subscription.
-func (r *receiver) checkLimits(all map[string]*Subscription) error {
-	own := 0
-	for _, sub := range all {
-		if sub.User == r.user.ID {
-			own++
+// add returns the change of the index that adds a subscription of the user, or replaces it, within the limits.
+func (r *receiver) add(e entry) func([]entry) ([]entry, error) {
+	return func(all []entry) ([]entry, error) {
+		own := 0
+		all = slices.DeleteFunc(all, func(other entry) bool { return other.ID == e.ID })
+		for _, other := range all {
+			if other.User == e.User {
+				own++
+			}
 		}
+		if own >= maxPerUser {
+			return nil, r.refuse(exhausted, map[string]any{"limit": "subscriptions", "max": maxPerUser}, "you have %d subscriptions, the limit: unsubscribe from one", own)
+		}
+		if len(all) >= maxSubscriptions {
+			return nil, r.refuse(exhausted, map[string]any{"limit": "subscriptions"}, "there are too many subscriptions; try again later")
+		}
+		return append(all, e), nil
 	}
-	if own >= maxPerUser {
-		return r.refuse(exhausted, map[string]any{"limit": "subscriptions", "max": maxPerUser}, "you have %d subscriptions, the limit: unsubscribe from one", own)
-	}
-	if len(all) >= maxSubscriptions {
-		return r.refuse(exhausted, map[string]any{"limit": "subscriptions"}, "there are too many subscriptions; try again later")
-	}
-	return nil
 }
 
 // Unsubscribe serves events/unsubscribe. A subscription that does not exist is no error.
@@ -239,21 +263,44 @@ func (s *Server) Unsubscribe(ctx context.Context, user *identity.User, raw []byt
 	if err != nil {
 		return nil, err
 	}
-	key := s.prefix() + r.id()
-	defer s.changed(key)
-	return struct{}{}, st.Delete(ctx, key)
+	id := r.id()
+	_, err = s.records(st).remove(ctx, func(e entry) bool { return e.ID == id })
+	return struct{}{}, err
 }
 
-// Subscriptions returns the subscriptions of a user, or of all users if user is "", without what is secret or of nodes.
+// remove deletes subscriptions, and returns how many.
+func (r *subscriptions) remove(ctx context.Context, match func(entry) bool) (n int, err error) {
+	all, err := r.index.Get(ctx, r.indexKey)
+	for _, e := range all {
+		if match(e) && err == nil {
+			err = r.store.Delete(ctx, r.key(e.ID))
+			n++
+		}
+	}
+	if err == nil && n > 0 {
+		err = r.index.Change(ctx, r.indexKey, "", func(all []entry) ([]entry, error) { return slices.DeleteFunc(all, match), nil })
+	}
+	return n, err
+}
+
+// Subscriptions returns the subscriptions of a user, or of all users if user is "", without what is secret.
 func (s *Server) Subscriptions(ctx context.Context, user string) (found []*Subscription, err error) {
 	st, err := s.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.list(ctx, st)
-	for _, sub := range all {
-		if sub.Sealed, sub.Lease = "", (lease.Lease{}); user == "" || sub.User == user {
+	records := s.records(st)
+	all, err := records.index.Get(ctx, records.indexKey)
+	for i := 0; i < len(all) && err == nil; i++ {
+		if user != "" && user != all[i].User {
+			continue
+		}
+		var sub *Subscription
+		if sub, err = records.get(ctx, all[i].ID); err == nil {
+			sub.Sealed = ""
 			found = append(found, sub)
+		} else if errors.Is(err, store.ErrNotFound) {
+			err = nil
 		}
 	}
 	slices.SortFunc(found, func(a, b *Subscription) int { return strings.Compare(a.ID, b.ID) })
@@ -267,15 +314,7 @@ func (s *Server) Export(ctx context.Context, _ store.Store, user string) (any, e
 
 // Erase deletes the subscriptions of a user.
 func (s *Server) Erase(ctx context.Context, st store.Store, user string) (int, error) {
-	found, err := s.Subscriptions(ctx, user)
-	for _, sub := range found {
-		key := s.prefix() + sub.ID
-		if err == nil {
-			err = st.Delete(ctx, key)
-		}
-		s.changed(key)
-	}
-	return len(found), err
+	return s.records(st).remove(ctx, func(e entry) bool { return e.User == user })
 }
 
 // Redeliver delivers the events after a cursor to a subscription again, also if it is suspended.
@@ -284,12 +323,22 @@ func (s *Server) Redeliver(ctx context.Context, id string, after events.Cursor) 
 	if err != nil {
 		return err
 	}
-	defer s.changed(s.prefix() + id)
-	return s.update(st, s.prefix()+id)(ctx, func(sub *Subscription, _ *lease.Lease) error {
+	records := s.records(st)
+	if _, err := records.update(ctx, id, func(sub *Subscription) error {
 		if sub.ID == "" {
 			return store.ErrNotFound
 		}
 		sub.Cursor, sub.Status = after, Status{Active: true, LastDelivery: sub.Status.LastDelivery}
 		return nil
+	}); err != nil {
+		return err
+	}
+	return records.index.Change(ctx, records.indexKey, "", func(all []entry) ([]entry, error) {
+		for i := range all {
+			if all[i].ID == id {
+				all[i].Changed = time.Now().UTC()
+			}
+		}
+		return all, nil
 	})
 }
