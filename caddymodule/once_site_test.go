@@ -114,6 +114,7 @@ type onceAnswer struct {
 	replayed  bool
 	retryable bool
 	reason    string
+	id        string // of the call
 }
 
 func (s *onceSite) send(protocol string, k keyed) (a onceAnswer) {
@@ -163,6 +164,7 @@ func (s *onceSite) send(protocol string, k keyed) (a onceAnswer) {
 	return onceAnswer{
 		body: string(message.Result.Content) + string(message.Error), failed: message.Result.IsError || message.Error != nil,
 		replayed: string(message.Result.Meta["io.github.fairwayhq/replayed"]) == "true", retryable: failed.Retryable, reason: failed.Reason,
+		id: string(message.Result.Meta["io.github.fairwayhq/call"]),
 	}
 }
 
@@ -265,6 +267,9 @@ func TestOnce_repeated_call(t *testing.T) {
 				}
 				if !strings.Contains(second.body, c.text) {
 					t.Errorf("second %+v, want %q", second, c.text)
+				}
+				if protocol != "otc" && (second.id == "" || second.id == first.id) {
+					t.Errorf("the id %s of the second call is not its own", second.id)
 				}
 				if c.replayed && protocol != "otc" && first.body != second.body {
 					t.Errorf("first  %s\nsecond %s", first.body, second.body)

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/callcontext"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // callTool serves tools/call. A failed call is a result with isError, not a JSON-RPC error, so that
@@ -418,9 +419,9 @@ func (c *observedCaller) Call(ctx context.Context, name string, arguments []byte
 }
 
 // RecordCall implements tools.CallRecorder.
-func (c *observedCaller) RecordCall(t *tools.Tool, outcome, reason string) {
-	tools.RecordCall(c.Caller, t, outcome, reason)
+func (c *observedCaller) RecordCall(t *tools.Tool, outcome, reason string) callid.ID {
 	c.note(t, outcome)
+	return tools.RecordCall(c.Caller, t, outcome, reason)
 }
 
 // AmendCall implements tools.CallRecorder.

@@ -56,6 +56,7 @@ func callOnce(q *request, c *toolCall, records *once.Records, keys []string, w *
 		k.Host, k.Header, k.KeyHeaders = r.Host, r.Header, q.tools.KeyHeaders()
 	}
 	result, outcome, failure := records.Serve(q.ctx, q.caller, k.Request, k)
+	w.call = k.ID
 	switch {
 	case failure != nil:
 		q.answerFailure(w, callResult{Reply: elicit.Reply{Outcome: tools.Outcome{Tool: tool, Failure: failure}}})

@@ -221,7 +221,7 @@ func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.R
 	case outcome == once.Canceled:
 		return // the client has disconnected
 	case outcome == once.Replayed && failure != nil:
-		response = c.respond(nil, &tools.Outcome{Tool: c.tool.Tool, Failure: failure})
+		response = c.respond(nil, &tools.Outcome{ID: c.once.ID, Tool: c.tool.Tool, Failure: failure})
 	case outcome == once.Replayed:
 		w.Header().Set("Idempotent-Replayed", "true")
 	case outcome != once.Ran:

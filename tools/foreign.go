@@ -98,6 +98,10 @@ func (t *toolBuilder) buildForeign() error {
 	if len(input) > maxForeignSchema {
 		return fmt.Errorf("inputSchema has %d KiB; the limit is %d KiB", len(input)>>10, maxForeignSchema>>10)
 	}
+	if isEmptySchema(input) {
+		t.report.warn(Warning{Reason: fmt.Sprintf("tool %s: the MCP server gives no inputSchema; any arguments are passed to it", t.tool.Name)})
+		input = jsontext.Value(`{"type":"object"}`)
+	}
 	root, err := schema.Parse(input)
 	if err != nil || input.Kind() != '{' || strictjson.Text(root.Value("type")) != "object" {
 		return errors.New(`inputSchema must be a JSON Schema with "type": "object"`)
@@ -133,6 +137,12 @@ func (t *toolBuilder) buildForeign() error {
 	t.tool.Definition.Description = cmp.Or(build.Describe("", t.operation.Description, t.options.DescriptionTokens), t.tool.Definition.Title, t.operation.ID)
 	t.tool.list()
 	return t.readShape()
+}
+
+// isEmptySchema reports whether a server says nothing about the arguments of a tool.
+func isEmptySchema(input jsontext.Value) bool {
+	walk := strictjson.Into(input)
+	return input == nil || input.Kind() == 'n' || input.Kind() == '{' && !walk.Next()
 }
 
 func requiredNames(root *schema.Root) (names []string) {

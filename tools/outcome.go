@@ -177,18 +177,19 @@ func OutcomeOfStatus(status int) string {
 type CallRecorder interface {
 	// RecordCall records a call that ended with the named outcome and did not reach Call.
 	// Tool is nil if no tool has the requested name. Reason says for people why the call did not succeed, "" if it did.
-	RecordCall(tool *Tool, outcome, reason string)
+	RecordCall(tool *Tool, outcome, reason string) callid.ID
 
 	// AmendCall replaces the outcome of the latest Call in the access log, because the
 	// adapter rejected its result. Metrics keep the outcome of the call to the API.
 	AmendCall(outcome string)
 }
 
-// RecordCall calls RecordCall if caller is a CallRecorder. Otherwise it does nothing.
-func RecordCall(caller Caller, tool *Tool, outcome, reason string) {
+// RecordCall calls RecordCall if caller is a CallRecorder. Otherwise it does nothing, and the id is zero.
+func RecordCall(caller Caller, tool *Tool, outcome, reason string) (id callid.ID) {
 	if recorder, ok := caller.(CallRecorder); ok {
-		recorder.RecordCall(tool, outcome, reason)
+		id = recorder.RecordCall(tool, outcome, reason)
 	}
+	return id
 }
 
 // AmendCall calls AmendCall if caller is a CallRecorder. Otherwise it does nothing.

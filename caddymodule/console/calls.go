@@ -89,10 +89,8 @@ func (c *Handler) serveCalls(q *request) (*page, error) {
 		m.Problem = "The store cannot be read now. These are the calls of the last second. The gateway's log has the reason."
 	}
 	m.Calls, m.Next, m.Partial = found.Calls, found.Next, found.Partial
-	for _, list := range [][]calllog.Call{m.Running, m.Calls} {
-		for i := range list {
-			q.viewer.reduce(&list[i])
-		}
+	for i := range m.Running {
+		q.viewer.reduce(&m.Running[i])
 	}
 	if !q.api && part == "" {
 		m.Outcomes = c.countOutcomes(q, parameters)
@@ -103,9 +101,9 @@ func (c *Handler) serveCalls(q *request) (*page, error) {
 	return &page{view: "calls", template: "calls", part: part, title: "Calls", model: m}, nil
 }
 
-// limit limits a query to the calls that the viewer may see.
+// limit limits a query to the calls that the viewer may see, and to what the viewer may see of them.
 func (c *Handler) limit(q *request, query *calllog.Query) {
-	query.Site = c.site.name
+	query.Site, query.View = c.site.name, q.viewer.reduce
 	if !q.viewer.seesAll() {
 		query.Owner, query.Would = &q.viewer.User, false
 	}
@@ -197,11 +195,7 @@ func (c *Handler) neighbors(q *request, call *calllog.Call, query calllog.Query)
 		return nil, err
 	}
 	others := slices.DeleteFunc(found.Calls, func(other calllog.Call) bool { return other.ID == call.ID })
-	others = others[:min(len(others), shownNeighbors)]
-	for i := range others {
-		q.viewer.reduce(&others[i])
-	}
-	return others, nil
+	return others[:min(len(others), shownNeighbors)], nil
 }
 
 // nameOfCall returns the name of the tool of a call.

@@ -55,7 +55,6 @@ func (c *Handler) exportCalls(q *request, query calllog.Query, format string) (*
 		write := f.writer(w)
 		for exported := 0; ; {
 			for i := range found.Calls[:min(len(found.Calls), maxExported-exported)] {
-				q.viewer.reduce(&found.Calls[i])
 				if err = write(&found.Calls[i]); err != nil {
 					return // the client has disconnected
 				}

@@ -66,6 +66,19 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestExport_search checks that a search finds nothing in what the viewer may not see.
+func TestExport_search(t *testing.T) {
+	s := exportConsole(t)
+	callAs(s, "bob", "getTrip", `{"id":"zaphod"}`)
+	for user, want := range map[string]int{"eve": 1, "bob": 1, "oscar": 0} {
+		for _, path := range []string{"/console/api/calls?text=Zaphod", "/console/calls?export=jsonl&text=Zaphod"} {
+			if a := s.Request("GET", path, "", "X-Test-User", user); strings.Count(a.Body, `"tool":"getTrip"`) != want {
+				t.Errorf("%s %s: got %s, want %d calls", user, path, a.Body, want)
+			}
+		}
+	}
+}
+
 // TestExport_has_several_pages exports more calls than one search returns.
 func TestExport_has_several_pages(t *testing.T) {
 	s := exportConsole(t)

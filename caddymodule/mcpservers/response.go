@@ -73,6 +73,8 @@ func (w *responseWriter) fail(err error) error {
 		status, title, err = http.StatusServiceUnavailable, "The MCP server is not available", unavailable.Err
 	case unavailable != nil: // the server may have executed the call, so it must not be repeated
 		title, err = "The connection to the MCP server was lost during the call", unavailable.Err
+	case errors.Is(err, client.ErrUnreadable):
+		title = "The MCP server was called, so do not repeat the call if it changes something. Its response cannot be read"
 	case errors.Is(err, client.ErrNotParked):
 		status, title = http.StatusConflict, "The call has ended"
 	case refused != nil && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):

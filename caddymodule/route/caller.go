@@ -262,9 +262,9 @@ func (r callRun) run(ctx context.Context) tools.Outcome {
 	return r.execute(ctx)
 }
 
-// RecordCall records a call that an adapter handled without running it. It implements
+// RecordCall records a call that an adapter handled without running it, and returns its id. It implements
 // tools.CallRecorder.
-func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
+func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) callid.ID {
 	part, toolset := c.part, c.toolset
 	if tool != nil && c.isMerged {
 		part, tool = c.partOf(tool)
@@ -285,6 +285,7 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 		recorder.Record(call, nil, nil)
 	}
 	tellListener(c.client.Request, outcome, nil)
+	return id
 }
 
 // AmendCall replaces the recorded outcome of the latest call. It implements tools.CallRecorder.

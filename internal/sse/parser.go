@@ -35,7 +35,8 @@ type Parser struct {
 	name    []byte         // of the current event
 	data    *buffer.Buffer // of the current event
 	hasData bool
-	lastID  []byte
+	id      []byte // the last one
+	lastID  []byte // of events that have ended
 	retry   time.Duration
 	err     error
 }
@@ -148,7 +149,7 @@ func (p *Parser) field(line []byte) error {
 		p.hasData = true
 	case "id":
 		if !bytes.ContainsRune(value, 0) {
-			p.lastID = append(p.lastID[:0], value...)
+			p.id = append(p.id[:0], value...)
 		}
 	case "retry":
 		if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
@@ -166,6 +167,7 @@ func (p *Parser) Retry() time.Duration { return p.retry }
 
 // dispatch passes on the event that an empty line ends. An event without data is ignored.
 func (p *Parser) dispatch() (err error) {
+	p.lastID = append(p.lastID[:0], p.id...)
 	if p.hasData {
 		err = p.handle(Event{p.name, p.data.B})
 		p.data.B = p.data.B[:0]

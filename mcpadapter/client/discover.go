@@ -33,7 +33,7 @@ type discovery struct {
 	// As in the lists of the server.
 	Tools, Resources, Templates, Prompts, Skills []jsontext.Value
 
-	Warnings []string // what of the lists was left out, and why
+	Warnings []string // what the gateway does not know, what of the lists was left out, and why
 }
 
 // Discover lists the tools. Header has the credentials of the gateway.
@@ -45,7 +45,7 @@ func (s *Server) Discover(ctx context.Context, header http.Header) (*discovery, 
 		if err != nil {
 			return nil, err
 		}
-		d := &discovery{Info: opened.info, Instructions: opened.instructions, Completions: strictjson.HasMember(opened.capabilities, "completions")}
+		d := &discovery{Info: opened.info, Instructions: opened.instructions, Completions: strictjson.HasMember(opened.capabilities, "completions"), Warnings: slices.Clone(opened.warnings)}
 		err = s.listAll(ctx, opened, header, d, repeated)
 		release()
 		if s.endedSession(err, opened) && !repeated {

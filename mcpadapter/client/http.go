@@ -156,9 +156,12 @@ func (l *httpLink) exchange(ctx context.Context, q *outgoing, receive func(messa
 		return l.follow(ctx, r, q, receive)
 	case media == "application/json":
 		return readResponse(r.Body, q)
-	default:
-		return message{}, statusError(r)
+	case media == "", media == "text/plain": // some servers do not label their JSON
+		if m, err := readResponse(r.Body, q); err == nil {
+			return m, nil
+		}
 	}
+	return message{}, statusError(r)
 }
 
 // readResponse reads a response that is one message.
@@ -229,30 +232,27 @@ var lostSession = regexp.MustCompile(`(?i)session.*\b(not found|unknown|expired|
 // 2025-11-25, Resumability and Redelivery).
 func (l *httpLink) follow(ctx context.Context, r *http.Response, q *outgoing, receive func(message)) (message, error) {
 	s := &stream{q: q, receive: receive}
-	defer s.release()
-	s.start()
 	for attempt := 0; ; attempt++ {
-		before := s.parser.LastID()
-		err := s.read(r.Body)
+		before := s.last
+		retry, err := s.read(r.Body)
 		_ = r.Body.Close()
 		if s.found || err != nil {
 			return s.response, err
 		}
-		last := s.parser.LastID()
-		if last != before {
+		if s.last != before {
 			attempt = 0
 		}
 		switch {
 		case ctx.Err() != nil:
 			return message{}, context.Cause(ctx)
-		case last == "" || l.modern || attempt >= maxResumptions:
+		case s.last == "" || l.modern || attempt >= maxResumptions:
 			return message{}, &UnavailableError{errors.New("its stream ended before the response")}
 		}
-		if err := pause(ctx, min(max(s.parser.Retry(), minResumeDelay<<attempt), maxResumeDelay)); err != nil {
+		if err := pause(ctx, min(max(retry, minResumeDelay<<attempt), maxResumeDelay)); err != nil {
 			return message{}, err
 		}
 		next, err := l.do(ctx, http.MethodGet, l.endpoint, nil, q.header, l.headers(),
-			http.Header{"Accept": {"text/event-stream"}, headerLastID: {last}})
+			http.Header{"Accept": {"text/event-stream"}, headerLastID: {s.last}})
 		if err != nil {
 			continue
 		}
@@ -280,25 +280,24 @@ func pause(ctx context.Context, d time.Duration) error {
 type stream struct {
 	q        *outgoing
 	receive  func(message)
-	parser   *sse.Parser
 	response message
 	found    bool
+	last     string // id of the last event that ended
+	ended    bool   // the body has ended, perhaps within an event
 	err      error
 }
 
 // errFound ends the reading of a stream.
 var errFound = errors.New("the response has arrived")
 
-func (s *stream) start() { s.parser = sse.NewParser(int(s.q.limit), s.event) }
-
-func (s *stream) release() { s.parser.Release() }
-
 func (s *stream) event(e sse.Event) error {
-	if len(e.Name) > 0 && string(e.Name) != "message" || len(e.Data) == 0 { // an event without data only has an id
+	if len(e.Data) == 0 { // the event only has an id
 		return nil
 	}
 	m, err := readMessage(e.Data)
 	switch {
+	case err != nil && s.ended: // the event broke off
+		return nil
 	case err != nil:
 		if id, isResponse := unreadableID(e.Data); !isResponse || id != "" && id != strconv.FormatInt(s.q.id, 10) {
 			return nil // it costs the notification, not the call
@@ -314,18 +313,26 @@ func (s *stream) event(e sse.Event) error {
 	return nil
 }
 
-// read reads a body. It returns an error only if the stream must not be continued.
-func (s *stream) read(body io.Reader) error {
-	_, err := io.Copy(s.parser, body)
+// read reads a body. It returns an error only if the stream must not be continued; otherwise, how long the server wants the client to wait
+// before that. Some servers end the body without the empty line after the last event.
+func (s *stream) read(body io.Reader) (retry time.Duration, err error) {
+	parser := sse.NewParser(int(s.q.limit), s.event)
+	defer parser.Release()
+	_, err = io.Copy(parser, body)
+	s.last, s.ended = cmp.Or(parser.LastID(), s.last), true
+	if incomplete, failed := parser.Finish(); incomplete && failed == nil {
+		_, _ = parser.Write([]byte("\n")) // the error is errFound: found says the same
+	}
+	s.ended = false
 	switch {
 	case s.found:
-		return nil
+		return 0, nil
 	case s.err != nil:
-		return s.err
+		return 0, s.err
 	case errors.Is(err, sse.ErrTooLarge):
-		return err
+		return 0, err
 	}
-	return nil
+	return parser.Retry(), nil
 }
 
 // send implements link.

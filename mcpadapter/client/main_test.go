@@ -82,7 +82,7 @@ func runProcess(mode string) {
 				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"%c%c"}}`+"\n", 0xFFFD, 0xFFFD)
 				os.Stdout.WriteString(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"` + "\xff" + `"}}` + "\n")
 				fmt.Println(`{"level":"info","text":"a line of a log"}`)
-				os.Stdout.WriteString(`{"jsonrpc":"2.0","result":{"id":99,"text":"` + "\xff\xfe" + `"},"id":` + string(q.ID) + "}\n")
+				os.Stdout.WriteString(`{"jsonrpc":"2.0","result":{"id":99,"text":"a","text":"` + "\xff\xfe" + `"},"id":` + string(q.ID) + "}\n")
 				continue
 			case "cut":
 				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[`+"\n", q.ID)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -99,14 +100,17 @@ type message struct {
 	err    error          // of a response that cannot be read; nil otherwise
 }
 
+// ErrUnreadable reports that the server was reached, but its response is no message.
+var ErrUnreadable = errors.New("the MCP server sent")
+
 // readMessage reads a message. It copies data, which may belong to a buffer that is reused.
 func readMessage(data []byte) (m message, err error) {
-	if err := strictjson.Check(data); err != nil {
-		return m, fmt.Errorf("the MCP server sent a message that is not strict JSON: %w", err)
+	object, err := readJSON(data)
+	if err != nil {
+		return m, fmt.Errorf("%w a message that is not strict JSON: %w", ErrUnreadable, err)
 	}
-	object := jsontext.Value(data).Clone()
 	if object.Kind() != '{' {
-		return m, fmt.Errorf("the MCP server sent %s instead of a message", strictjson.KindName(object.Kind()))
+		return m, fmt.Errorf("%w %s instead of a message", ErrUnreadable, strictjson.KindName(object.Kind()))
 	}
 	for walk := strictjson.Into(object); walk.Next(); {
 		switch {
@@ -123,9 +127,30 @@ func readMessage(data []byte) (m message, err error) {
 		}
 	}
 	if m.method == "" && m.result == nil && m.fault == nil {
-		return m, errors.New("the MCP server sent a message without method, result and error")
+		return m, fmt.Errorf("%w a message without method, result and error", ErrUnreadable)
 	}
 	return m, nil
+}
+
+// readJSON returns a copy of data as strict JSON. Servers cut texts inside a character, begin with a byte order mark, and respond with a
+// batch of one message.
+func readJSON(data []byte) (jsontext.Value, error) {
+	object, err := jsontext.Value(nil), strictjson.Check(data)
+	if err == nil {
+		object = jsontext.Value(data).Clone()
+	} else {
+		mended, failed := jsontext.AppendFormat(nil, bytes.TrimPrefix(data, []byte("\ufeff")), jsontext.AllowInvalidUTF8(true)) // with U+FFFD
+		if failed != nil || strictjson.Check(mended) != nil {
+			return nil, err
+		}
+		object = mended
+	}
+	if batch := strictjson.Into(object); object.Kind() == '[' && batch.Next() {
+		if only := batch.Value; !batch.Next() {
+			return only, nil
+		}
+	}
+	return object, nil
 }
 
 // unreadableID reports whether data was to be a response, although it is not strict JSON, and returns the id, "" if it cannot
@@ -171,7 +196,12 @@ func (q *outgoing) encode() []byte {
 
 // isResponse reports whether the message is the response to the request.
 func (q *outgoing) isResponse(m *message) bool {
-	return m.method == "" && (string(m.id) == strconv.FormatInt(q.id, 10) || m.id == nil && m.fault != nil)
+	return m.method == "" && (m.requestID() == strconv.FormatInt(q.id, 10) || m.id == nil && m.fault != nil)
+}
+
+// requestID returns the id of the request that the message responds to. Some servers write it as a text, or with a fraction.
+func (m *message) requestID() string {
+	return strings.TrimSuffix(strings.Trim(string(m.id), `"`), ".0")
 }
 
 // notification returns the message of a notification.

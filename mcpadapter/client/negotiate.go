@@ -190,9 +190,10 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	case m.fault != nil:
 		return m.fault
 	}
-	opened.version = strictjson.Text(strictjson.MemberOf(m.result, "protocolVersion"))
-	if !slices.Contains(legacyRevisions, opened.version) {
-		return fmt.Errorf("the MCP server speaks the revision %q, which the gateway does not know", text.Cut(opened.version, text.MaxQuoted))
+	spoken := strictjson.Text(strictjson.MemberOf(m.result, "protocolVersion"))
+	if opened.version = nearestRevision(spoken); opened.version != spoken {
+		opened.warnings = append(opened.warnings, fmt.Sprintf("the MCP server speaks the revision %q, which the gateway does not know; it is used as %s",
+			text.Cut(spoken, text.MaxQuoted), opened.version))
 	}
 	opened.info = strictjson.MemberOf(m.result, "serverInfo")
 	opened.describe(m.result)
@@ -209,6 +210,16 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	// The server sends the log messages of calls only if a level is set. Each client gets those of its own level.
 	_, _ = opened.link.exchange(ctx, opened.request(methodSetLevel, "", []byte(`{"level":"debug"}`), header), nil) // works without, too
 	return nil
+}
+
+// nearestRevision returns the newest revision with initialize that is not newer than the server's, or the oldest one.
+func nearestRevision(spoken string) string {
+	for _, known := range legacyRevisions {
+		if known <= spoken {
+			return known
+		}
+	}
+	return legacyRevisions[len(legacyRevisions)-1]
 }
 
 // describe keeps what a server says of itself.

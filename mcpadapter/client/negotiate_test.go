@@ -3,7 +3,10 @@ package client
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -190,7 +193,7 @@ func TestServer_error_names_what_the_address_responds(t *testing.T) {
 				return
 			}
 			w.Header()["Content-Type"] = nil
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, q.ID)
+			fmt.Fprint(w, "It works!")
 		}, "without Content-Type"},
 		"a stream for users": {func(w http.ResponseWriter, q *received) {
 			if q.Method == http.MethodGet {
@@ -209,6 +212,68 @@ func TestServer_error_names_what_the_address_responds(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// TestServer_responds_in_other_forms has responses that are a little wrong, but cannot be misunderstood.
+func TestServer_responds_in_other_forms(t *testing.T) {
+	replace := func(pattern, by string) func(http.Header, string) string {
+		return func(_ http.Header, body string) string { return regexp.MustCompile(pattern).ReplaceAllString(body, by) }
+	}
+	stream := func(format string) func(http.Header, string) string {
+		return func(h http.Header, body string) string {
+			h.Set("Content-Type", "text/event-stream")
+			return fmt.Sprintf(format, body)
+		}
+	}
+	for name, change := range map[string]func(h http.Header, body string) string{
+		"id as text":          replace(`"id":(\d+)`, `"id":"$1"`),
+		"id with a fraction":  replace(`"id":(\d+)`, `"id":$1.0`),
+		"batch of one":        replace(`(?s)(.+)`, `[$1]`),
+		"byte order mark":     replace(`(?s)(.+)`, "\ufeff$1"),
+		"revision of later":   replace(`"2025-11-25"`, `"2030-01-01"`),
+		"revision of earlier": replace(`"2025-11-25"`, `"2024-10-07"`),
+		"no revision":         replace(`"protocolVersion":"2025-11-25",`, ``),
+		"text/plain": func(h http.Header, body string) string {
+			h.Set("Content-Type", "text/plain; charset=utf-8")
+			return body
+		},
+		"no media type": func(h http.Header, body string) string {
+			h["Content-Type"] = nil
+			return body
+		},
+		"event of another name":  stream("event: response\ndata: %s\n\n"),
+		"stream without its end": stream("data: %s"),
+		"stream with one line":   stream("data: %s\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := new(legacy)
+			f := newFake(t, func(w http.ResponseWriter, q *received) {
+				recorder := httptest.NewRecorder()
+				server.respond(recorder, q)
+				body := recorder.Body.String()
+				maps.Copy(w.Header(), recorder.Header())
+				if body != "" && q.ID != nil {
+					body = change(w.Header(), body)
+				}
+				w.WriteHeader(recorder.Code)
+				fmt.Fprint(w, body)
+			})
+			wantDone(t, serve(t, f.URL), "u:a")
+		})
+	}
+}
+
+// TestServer_text_that_is_cut passes on a result whose text ends within a character.
+func TestServer_text_that_is_cut(t *testing.T) {
+	for _, end := range []string{`\ud83d`, "\xf0\x9f"} {
+		server := &legacy{call: func(w http.ResponseWriter, q *received) {
+			q.result(w, `{"content":[{"type":"text","text":"a`+end+`"}]}`)
+		}}
+		result, err := callTool(t, serve(t, newFake(t, server.respond).URL), "u:a")
+		if err != nil || !strings.Contains(result, "\"text\":\"a\ufffd") {
+			t.Errorf("got %s, %v", result, err)
+		}
 	}
 }
 

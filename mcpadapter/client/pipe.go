@@ -142,7 +142,7 @@ func (p *pipe) failUnreadable(data []byte, err error) {
 
 // owner returns the waiter that a message belongs to, or nil.
 func (p *pipe) owner(m *message) *waiter {
-	id := string(m.id)
+	id := m.requestID()
 	switch {
 	case m.method == methodProgress:
 		id = string(strictjson.MemberOf(m.params, "progressToken"))

@@ -18,6 +18,7 @@ type session struct {
 	link         link
 	modern       bool           // 2026-07-28 or later: requests describe themselves
 	version      string         // the revision
+	warnings     []string       // about what it says of itself
 	info         jsontext.Value // serverInfo, or nil
 	capabilities jsontext.Value // of the server, or nil
 	instructions string

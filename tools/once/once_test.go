@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -216,6 +217,17 @@ func TestConclude_stores_what_happened_after_the_API_was_called(t *testing.T) {
 		}
 		if c.failure != nil && c.failure.Message != "" {
 			t.Errorf("%s: the failure of the caller has changed to %q", name, c.failure.Message)
+		}
+	}
+}
+
+// TestTakeKey has the forms in which models write a key.
+func TestTakeKey(t *testing.T) {
+	takes := &tools.Tool{Definition: tools.Definition{TakesKey: true}}
+	for value, want := range map[string][]string{`"k1"`: {"k1"}, `17`: {"17"}, `null`: nil, `{}`: {""}} {
+		arguments := []byte(`{"name":"a","idempotency_key":` + value + `}`)
+		if got := TakeKey(takes, nil, &arguments); !slices.Equal(got, want) || string(arguments) != `{"name":"a"}` {
+			t.Errorf("%s: got %q, %s; want %q", value, got, arguments, want)
 		}
 	}
 }

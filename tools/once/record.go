@@ -24,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/store/lease"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/callid"
 )
 
 // A Request says which call is made once, and for whom. Its rules are those of all protocols. It implements the methods of Call that
@@ -46,6 +47,8 @@ type Request struct {
 	ToolID   []byte
 	Prepared tools.Prepared
 	Context  jsontext.Value
+
+	ID callid.ID // of the call that Serve has recorded; zero if the Caller has
 
 	apiKey string // for the API; "" if it takes none
 }
@@ -172,10 +175,10 @@ func (r *Records) Serve(ctx context.Context, caller tools.Caller, q *Request, ca
 		e := outcome.Explain("idempotency key")
 		failure = &tools.Failure{Kind: e.Kind, Message: e.Message + ". " + e.Advice, RetryAfter: e.RetryAfter}
 	} else if failure = q.Prepared.Refusal; failure == nil {
-		tools.RecordCall(caller, q.Tool, tools.OutcomeReplayed, "")
+		q.ID = tools.RecordCall(caller, q.Tool, tools.OutcomeReplayed, "")
 		return response, outcome, nil
 	}
-	tools.RecordCall(caller, q.Tool, string(failure.Kind), failure.Message)
+	q.ID = tools.RecordCall(caller, q.Tool, string(failure.Kind), failure.Message)
 	return Response{}, outcome, failure
 }
 
@@ -201,10 +204,15 @@ func (r *Request) checkKeys() error {
 
 // TakeKey appends the key in the arguments of a call to those given elsewhere, and removes it from the arguments.
 func TakeKey(t *tools.Tool, given []string, arguments *[]byte) []string {
-	if !t.TakesKey() || !strictjson.HasMember(*arguments, tools.KeyArgument) {
+	key := strictjson.MemberOf(*arguments, tools.KeyArgument)
+	switch {
+	case !t.TakesKey() || key == nil:
 		return given
+	case key.Kind() == '0': // models write short keys as numbers
+		given = append(given, string(key))
+	case key.Kind() != 'n': // and null for what they leave out
+		given = append(given, strictjson.Text(key))
 	}
-	given = append(given, strictjson.Text(strictjson.MemberOf(*arguments, tools.KeyArgument)))
 	rest := strictjson.AppendWithout([]byte{'{'}, *arguments, func(w *strictjson.Walk) bool { return w.Is(tools.KeyArgument) })
 	*arguments = append(rest, '}')
 	return given

@@ -201,12 +201,22 @@ func (s *search) addBlock(ctx context.Context, b *block) error {
 			return true
 		}
 		call, ok := b.decode(line)
-		if ok && s.isInTime(positionOf(&call)) && s.query.Selects(&call) && s.filter.hasText(line) {
+		if ok && s.isInTime(positionOf(&call)) && s.query.Selects(&call) && s.hasText(&call, line) {
 			s.found = append(s.found, call)
 			added++
 		}
 		return added <= s.query.Limit
 	})
+}
+
+// hasText reduces the call of a line to what the reader may see, and reports whether that has the text.
+func (s *search) hasText(call *Call, line []byte) bool {
+	if s.query.View != nil {
+		if s.query.View(call); s.query.Text != "" {
+			line, _, _ = appendLines(nil, []Call{*call}, math.MaxInt)
+		}
+	}
+	return s.filter.hasText(line)
 }
 
 // isInTime reports whether a call is after the cursor and in the time range.

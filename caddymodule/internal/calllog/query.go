@@ -30,6 +30,9 @@ type Query struct {
 	// node, trace and engagement must begin with it. The user "anonymous" selects callers without authentication.
 	Match map[string]string
 
+	// View removes what the reader may not see from a call, so that Text does not find it. Nil removes nothing.
+	View func(*Call)
+
 	Would  bool   // only calls that a rule in log only would have stopped or changed
 	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
 	Cursor string // Found.Next of the page before; "" for the first page
