@@ -262,11 +262,8 @@ func (p *poller) get(ctx context.Context, target string) (*tools.Result, error) 
 	if err != nil {
 		return nil, &tools.Failure{Kind: tools.Internal, Message: p.call.Tool.Operation() + " was accepted, but the address of its result cannot be requested"}
 	}
-	routes := p.caller.part.polled.routes(p.toolsetOfCall())
-	if t := routes.ToolOf(probe); t != nil {
-		if call, undeclared, err := routes.ReadCall(t, probe, nil); err == nil && undeclared == nil {
-			return p.caller.dispatch.Invoke(ctx, call)
-		}
+	if call := p.caller.part.polled.routes(p.toolsetOfCall()).CallOf(probe.URL); call != nil {
+		return p.caller.dispatch.Invoke(ctx, call)
 	}
 	if p.caller.limits.Timeout > 0 {
 		timer := time.AfterFunc(p.caller.limits.Timeout, func() { cancel(errCallTimeout) })

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"net/http"
@@ -7,6 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -63,5 +64,5 @@ func (p *requestPlan) readsHeader(name string) bool {
 
 func refuseHeader(name, problem string) error {
 	name = text.Cut(name, schema.MaxProblem)
-	return &RequestError{Kind: request.Ambiguous, In: tools.InHeader, Name: name, Message: "the header " + name + " " + problem}
+	return &match.RequestError{Kind: request.Ambiguous, In: tools.InHeader, Name: name, Message: "the header " + name + " " + problem}
 }

@@ -1,8 +1,7 @@
-package match
+package plainrequest
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 )
 
@@ -52,37 +52,14 @@ const (
 //     document does not declare.
 //
 // The result is an object, at least {}. It is not validated against the rest of the
-// schema, such as bounds and required arguments; ReadCall does that. The error is a
-// *RequestError.
+// schema, such as bounds and required arguments. The error is a
+// *match.RequestError.
 func (r *Routes) ReadRequest(t *tools.Tool, req *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
 	reader, err := r.planOf(t).readRequest(req, body, credentials...)
 	if err != nil {
 		return nil, err
 	}
 	return reader.result(), nil
-}
-
-// ReadCall is like ReadRequest and also validates the arguments against the tool's schema,
-// as for a tool call. Undeclared is an object with the members undeclaredQuery and
-// undeclaredProperties, or nil if the request has nothing undeclared.
-func (r *Routes) ReadCall(t *tools.Tool, req *http.Request, body []byte) (call *tools.Call, undeclared jsontext.Value, err error) {
-	reader, err := r.planOf(t).readRequest(req, body)
-	if err != nil {
-		return nil, nil, err
-	}
-	if call, err = t.Bind(append(reader.arguments.text, '}')); err != nil {
-		failure, ok := errors.AsType[*tools.Failure](err)
-		if !ok || failure.Kind != tools.InvalidArguments {
-			return nil, nil, err
-		}
-		return nil, nil, &RequestError{Kind: invalidArgument, Message: failure.Message}
-	}
-	rest := argumentObject{[]byte{'{'}}
-	reader.undeclared.appendTo(&rest)
-	if len(rest.text) == len("{") {
-		return call, nil, nil
-	}
-	return call, append(rest.text, '}'), nil
 }
 
 // requestReader is one run of ReadRequest. It reads path, query, headers and cookies; a
@@ -96,7 +73,7 @@ type requestReader struct {
 
 func (p *requestPlan) readRequest(req *http.Request, body []byte, credentials ...string) (*requestReader, error) {
 	if p.tool.Definition.Unchecked {
-		return nil, &RequestError{Kind: request.Unfit, Message: "plain requests of " + p.tool.Operation() + " cannot be checked, because its schema is too large: call it as a tool"}
+		return nil, &match.RequestError{Kind: request.Unfit, Message: "plain requests of " + p.tool.Operation() + " cannot be checked, because its schema is too large: call it as a tool"}
 	}
 	r := &requestReader{requestPlan: p, request: req}
 	r.arguments.text = append(make([]byte, 0, 256+len(body)), '{')
@@ -132,7 +109,7 @@ func (r *requestReader) result() jsontext.Value {
 
 func (r *requestReader) readPath(path string) error {
 	var onStack [8]string
-	values, err := pathValues(r.tool, onStack[:0], path)
+	values, err := match.PathValues(r.tool, onStack[:0], path)
 	if err != nil {
 		return err
 	}
@@ -145,7 +122,7 @@ func (r *requestReader) readPath(path string) error {
 		i, text := part.Argument, values[len(read)]
 		if earlier := slices.Index(read, i); earlier >= 0 {
 			if values[earlier] != text {
-				return &RequestError{
+				return &match.RequestError{
 					Kind: request.Ambiguous, In: tools.InPath, Name: r.declared[i].WireName,
 					Message: "the path of " + r.tool.Operation() + " has the parameter " + r.declared[i].WireName + " several times: give it the same value each time",
 				}

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"fmt"
@@ -189,7 +189,11 @@ func (r *shapeReader) read(t *schema.Tree) request.Types {
 	for _, k := range t.Keywords {
 		switch k.Name {
 		case "type":
-			types = both(types, namedTypes(k.Value))
+			var named request.Types
+			for _, name := range t.Types() {
+				named |= request.TypeOf(name)
+			}
+			types = both(types, named)
 		case "const":
 			listed = typeOf(k.Value)
 		case "enum":
@@ -249,33 +253,6 @@ func (r *shapeReader) readFurther(t *schema.Tree) {
 		r.open = true
 		r.further = append(r.further, t)
 	}
-}
-
-// namedTypes returns the types of a keyword "type".
-func namedTypes(value jsontext.Value) (types request.Types) {
-	if value.Kind() == '[' {
-		for walk := strictjson.Into(value); walk.Next(); {
-			types |= namedTypes(walk.Value)
-		}
-		return types
-	}
-	switch string(value) {
-	case `"string"`:
-		return request.String
-	case `"integer"`:
-		return request.Integer
-	case `"number"`:
-		return number
-	case `"boolean"`:
-		return request.Boolean
-	case `"array"`:
-		return request.Array
-	case `"object"`:
-		return request.Object
-	case `"null"`:
-		return request.Null
-	}
-	return 0
 }
 
 func typeOf(value jsontext.Value) request.Types {

@@ -1,4 +1,4 @@
-package match_test
+package plainrequest_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/match"
+	"github.com/fairwayhq/fairway/tools/plainrequest"
 )
 
 const trips = `{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips/{id}":{"put":{
@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	routes := match.NewRoutes(toolset)
+	routes := plainrequest.NewRoutes(toolset)
 
 	body := `{"seats":2}`
 	request := httptest.NewRequest("PUT", "/trips/7", strings.NewReader(body))

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"net/http"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -96,7 +97,7 @@ func (p *requestPlan) checkFilledProperty(argument int, value jsontext.Value) er
 }
 
 func (p *requestPlan) wrongFill(in tools.Location, name, value string) error {
-	return &RequestError{
+	return &match.RequestError{
 		Kind: request.Unfit, In: in, Name: name,
 		Message: "the " + string(in) + " parameter " + text.Cut(name, schema.MaxProblem) + " of " + p.tool.Operation() + " must be " + text.Cut(value, schema.MaxProblem) + ", and occur once",
 	}

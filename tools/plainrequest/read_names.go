@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"strconv"
@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -16,7 +17,7 @@ import (
 // CheckNames returns an error if a server may read the call's arguments differently,
 // because many servers ignore case in names and read "Amount" as amount. It checks the
 // places where undeclared names are possible: objects inside arguments, and additional
-// properties of the body. ReadRequest makes the same checks. The error is a *RequestError.
+// properties of the body. ReadRequest makes the same checks. The error is a *match.RequestError.
 func (r *Routes) CheckNames(c *tools.Call) error {
 	for i, value := range c.Values() {
 		if !isNested(value) {
@@ -96,7 +97,7 @@ func sameName(in tools.Location, argument, name, other string) error {
 	if argument != "" && argument != name {
 		where += " parameter " + text.Cut(argument, schema.MaxProblem)
 	}
-	return &RequestError{
+	return &match.RequestError{
 		Kind: request.Ambiguous, In: in, Name: argument,
 		Message: where + " has the name " + strconv.Quote(text.Cut(name, schema.MaxProblem)) + ", which some servers read as " +
 			strconv.Quote(text.Cut(other, schema.MaxProblem)) + ": send only one of them, with the name in the document",

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"fmt"
@@ -13,13 +13,14 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Rewrite changes what servers read in different ways in a request to t, as far as it can: bytes in the
 // query that are not ASCII, and a multipart body. It returns the body to read and to forward instead of
-// body, and sets the Content-Type. The error is a *RequestError.
+// body, and sets the Content-Type. The error is a *match.RequestError.
 func Rewrite(t *tools.Tool, r *http.Request, content []byte) ([]byte, error) {
 	if query := r.URL.RawQuery; !isASCIIText(query) {
 		var escaped strings.Builder
@@ -187,14 +188,14 @@ func (r *bodyReader) checkType(argument int, value jsontext.Value) error {
 	if a.WireName != "" {
 		name += " parameter " + a.WireName
 	}
-	return &RequestError{
+	return &match.RequestError{
 		Kind: request.Unfit, In: tools.InBody, Name: a.WireName,
 		Message: "the " + name + " must be " + strings.Join(a.Types(), " or ") + ", and is " + strictjson.KindName(value.Kind()),
 	}
 }
 
-func (r *bodyReader) refuseBody(kind RequestErrorKind, problem string) error {
-	return &RequestError{Kind: kind, In: tools.InBody, Message: "the body of " + r.tool.Operation() + " " + problem}
+func (r *bodyReader) refuseBody(kind request.ReadKind, problem string) error {
+	return &match.RequestError{Kind: kind, In: tools.InBody, Message: "the body of " + r.tool.Operation() + " " + problem}
 }
 
 // isOverride reports whether frameworks use the parameter or field with that name as the

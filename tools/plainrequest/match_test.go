@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 )
 
@@ -185,7 +186,7 @@ func TestMatch(t *testing.T) {
 		"POST /v1/trips?x-http-method-override=DELETE": ambiguous,
 	} {
 		method, target, _ := strings.Cut(req, " ")
-		if got, err := match(t, routes, method, target, nil); got != want {
+		if got, err := outcomeOf(t, routes, method, target, nil); got != want {
 			t.Errorf("%s: got %s (%v), want %s", req, got, err, want)
 		}
 	}
@@ -206,26 +207,26 @@ func TestMatch(t *testing.T) {
 		{"X-Request-Id", "DELETE", "get"},
 		{"User-Agent", "DELETE", "get"},
 	} {
-		if got, err := match(t, routes, "GET", "/v1/trips/7", http.Header{http.CanonicalHeaderKey(test.name): {test.value}}); got != test.want {
+		if got, err := outcomeOf(t, routes, "GET", "/v1/trips/7", http.Header{http.CanonicalHeaderKey(test.name): {test.value}}); got != test.want {
 			t.Errorf("%s: %s: got %s (%v), want %s", test.name, test.value, got, err, test.want)
 		}
 	}
 }
 
-// match returns the name of the tool that the request is matched to, or what it
+// outcomeOf returns the name of the tool that the request is matched to, or what it
 // is refused as.
-func match(t *testing.T, routes *Routes, method, target string, header http.Header) (string, error) {
+func outcomeOf(t *testing.T, routes *Routes, method, target string, header http.Header) (string, error) {
 	t.Helper()
 	parsed, err := url.ParseRequestURI(target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tool, err := routes.Match(&http.Request{Method: method, URL: parsed, Header: header})
-	var ambiguous *AmbiguousError
+	var ambiguous *match.AmbiguousError
 	switch {
 	case errors.As(err, &ambiguous):
 		return "ambiguous", err
-	case errors.Is(err, ErrNoOperation):
+	case errors.Is(err, match.ErrNoOperation):
 		return "none", err
 	case err != nil:
 		t.Fatal(err)
@@ -239,7 +240,7 @@ func TestMatch_is_no_proxy_target(t *testing.T) {
 	for _, target := range []*url.URL{
 		{Opaque: "/v1/trips"}, {Path: "*"}, {}, {Path: "v1/trips"}, {Path: "/" + strings.Repeat("a", maxMatched)},
 	} {
-		if tool, err := routes.Match(&http.Request{Method: "GET", URL: target}); !errors.Is(err, ErrNoOperation) {
+		if tool, err := routes.Match(&http.Request{Method: "GET", URL: target}); !errors.Is(err, match.ErrNoOperation) {
 			t.Errorf("%v: %v, %v", target, tool, err)
 		}
 	}
@@ -335,7 +336,7 @@ func TestMatchRaw(t *testing.T) {
 		}
 		tool, err := routes.Match(r)
 		got := "none"
-		var ambiguous *AmbiguousError
+		var ambiguous *match.AmbiguousError
 		switch {
 		case tool != nil:
 			got = tool.Name

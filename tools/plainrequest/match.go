@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"errors"
@@ -7,29 +7,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// ErrNoOperation reports a request that matches no operation of the documents, even with
-// lenient matching.
-var ErrNoOperation = errors.New("the request is not an operation that the documents declare")
+// Routes decide about the plain requests to the operations of toolsets. They are safe for concurrent use.
+type Routes struct {
+	*match.Routes
 
-// An AmbiguousError reports a request that an upstream may treat as a different operation.
-// Code that decides by the operation must reject it.
-type AmbiguousError struct {
-	Tool   *tools.Tool // the operation that an upstream may choose; nil if not known
-	Reason string      // completes "the request is ambiguous: …" and says how to fix it
+	lenient func() *match.Folded // built by the first Match
+	plans   sync.Map             // *requestPlan by *tools.Tool, made by the first plain request of the tool
 }
 
-// Error returns the reason.
-func (e *AmbiguousError) Error() string {
-	return "the request is ambiguous: " + e.Reason
+// NewRoutes returns the routes of the Toolsets' tools.
+func NewRoutes(toolsets ...*tools.Toolset) *Routes {
+	return &Routes{
+		Routes:  match.NewRoutes(toolsets...),
+		lenient: sync.OnceValue(func() *match.Folded { return match.NewFolded(fold, toolsets...) }),
+	}
 }
 
 // Match returns the tool of a request to the API. Use it to decide whether the request may
@@ -40,7 +42,7 @@ func (e *AmbiguousError) Error() string {
 //   - If the request is written as the document writes one operation, and no other reading
 //     makes it a different operation, Match returns that operation's tool. A HEAD request
 //     that the document does not declare is treated as a GET.
-//   - If another reading makes it a different operation, the error is an *AmbiguousError.
+//   - If another reading makes it a different operation, the error is an *match.AmbiguousError.
 //     This also applies to a "." or ".." segment, a control character or text that is not
 //     UTF-8 in an operation's path, to a header or query that requests another method or
 //     path, and to a request to switch protocols, after which the gateway cannot see the
@@ -51,7 +53,7 @@ func (e *AmbiguousError) Error() string {
 // Operations may share method and path. They are then distinguished by the query in their
 // Path, by query parameters and headers with one allowed value, and by required ones that
 // only some of them have. A request that lacks such a value matches no operation. If it
-// may match several, the error is an *AmbiguousError.
+// may match several, the error is an *match.AmbiguousError.
 //
 // If operations differ only in case or a final slash, Match returns the one that is
 // written exactly like the request. It does not know operations that the Toolset excludes:
@@ -66,7 +68,7 @@ func (r *Routes) Match(req *http.Request) (*tools.Tool, error) {
 func (r *Routes) MatchCall(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
 	path := req.URL.EscapedPath()
 	if req.URL.Opaque != "" || path == "" || path[0] != '/' || len(path) > maxMatched {
-		return nil, ErrNoOperation
+		return nil, match.ErrNoOperation
 	}
 	found, err := r.spelled(req.Method, path)
 	if err != nil {
@@ -74,35 +76,24 @@ func (r *Routes) MatchCall(req *http.Request, called *tools.Tool) (*tools.Tool, 
 	}
 	var tool *tools.Tool
 	if found != nil {
-		tool = found.tools[0]
+		tool = found.Tools[0]
 	}
 	if err := r.compareReadings(tool, req.Method, path); err != nil {
 		return nil, err
 	}
 	if tool == nil {
-		return nil, ErrNoOperation
+		return nil, match.ErrNoOperation
 	}
-	if tool, err = found.choose(req, called); err != nil {
+	if tool, err = found.Choose(req, called); err != nil {
 		return nil, err
 	}
 	if rival := tool.Plan.Rival(path); rival != "" {
-		return nil, &AmbiguousError{Tool: tool, Reason: "its path is also that of " + rival + ", which is not a tool"}
+		return nil, &match.AmbiguousError{Tool: tool, Reason: "its path is also that of " + rival + ", which is not a tool"}
 	}
 	if reason := overrides(req, tool); reason != "" {
-		return nil, &AmbiguousError{Reason: reason}
+		return nil, &match.AmbiguousError{Reason: reason}
 	}
 	return tool, nil
-}
-
-// choose returns the operation of the request. Called is the tool whose call made the
-// request, or nil for a plain request. A plain request must exclude all other operations;
-// otherwise choose returns an error. For a call, it is enough that nothing in the request
-// identifies another operation.
-func (s *siblings) choose(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
-	if s.marks == nil && len(s.tools) == 1 {
-		return s.tools[0], nil
-	}
-	return s.compare(req, called)
 }
 
 // maxMatched is the maximum length of a path that is matched, in bytes. No server accepts
@@ -111,12 +102,12 @@ const maxMatched = 32 << 10
 
 // spelled returns the operations whose path in the document matches exactly. It returns
 // nil if no operation matches the path with any escaping of its characters.
-func (r *Routes) spelled(method, path string) (*siblings, error) {
-	found := r.at(method, path)
+func (r *Routes) spelled(method, path string) (*match.Siblings, error) {
+	found := r.At(method, path)
 	if method == http.MethodHead {
-		get := r.at(http.MethodGet, path)
-		if found != nil && get != nil && pathKey(found.tools[0]) != pathKey(get.tools[0]) {
-			return nil, &AmbiguousError{Tool: get.tools[0], Reason: "the HEAD of " + found.tools[0].Plan.Path + " is declared, and the path is also that of " + get.tools[0].Operation()}
+		get := r.At(http.MethodGet, path)
+		if found != nil && get != nil && pathKey(found.Tools[0]) != pathKey(get.Tools[0]) {
+			return nil, &match.AmbiguousError{Tool: get.Tools[0], Reason: "the HEAD of " + found.Tools[0].Plan.Path + " is declared, and the path is also that of " + get.Tools[0].Operation()}
 		}
 		if found == nil {
 			found = get
@@ -125,8 +116,8 @@ func (r *Routes) spelled(method, path string) (*siblings, error) {
 	if found == nil {
 		return nil, nil
 	}
-	if tool := found.tools[0]; !spells(tool, path) {
-		return nil, &AmbiguousError{Tool: tool, Reason: "its path encodes characters that the document does not encode: write it as in " + tool.Plan.Path}
+	if tool := found.Tools[0]; !spells(tool, path) {
+		return nil, &match.AmbiguousError{Tool: tool, Reason: "its path encodes characters that the document does not encode: write it as in " + tool.Plan.Path}
 	}
 	return found, nil
 }
@@ -135,12 +126,12 @@ func (r *Routes) spelled(method, path string) (*siblings, error) {
 // document writes them. The path must match the template.
 func spells(t *tools.Tool, path string) bool {
 	var onStack [8]string
-	_, err := pathValues(t, onStack[:0], path)
+	_, err := match.PathValues(t, onStack[:0], path)
 	if err == nil {
 		return true
 	}
 	// An error about parameters that cannot be separated is reported when they are read.
-	misread, ok := errors.AsType[*RequestError](err)
+	misread, ok := errors.AsType[*match.RequestError](err)
 	return ok && misread.Kind == request.Ambiguous
 }
 
@@ -155,7 +146,7 @@ func (r *Routes) compareReadings(tool *tools.Tool, method, path string) error {
 		readings, problem = readingsOf(path, tool)
 	}
 	if problem != "" && tool != nil {
-		return &AmbiguousError{Tool: tool, Reason: problem}
+		return &match.AmbiguousError{Tool: tool, Reason: problem}
 	}
 	for _, reading := range readings {
 		if err := r.compare(tool, method, path, reading); err != nil {
@@ -166,7 +157,6 @@ func (r *Routes) compareReadings(tool *tools.Tool, method, path string) error {
 }
 
 func (r *Routes) compare(tool *tools.Tool, method, path, reading string) error {
-	r.once.Do(r.makeLenient)
 	if tool == nil {
 		method = strings.ToUpper(method)
 	}
@@ -180,28 +170,19 @@ func (r *Routes) compare(tool *tools.Tool, method, path, reading string) error {
 	} else {
 		reason += ": write it exactly so"
 	}
-	return &AmbiguousError{Tool: found[0], Reason: reason}
+	return &match.AmbiguousError{Tool: found[0], Reason: reason}
 }
 
 // lenientTools returns the tools of the most concrete path that matches the reading.
 func (r *Routes) lenientTools(method, reading string, t *tools.Tool) []*tools.Tool {
-	find := func(method string) []*tools.Tool {
-		if root := r.lenient[method]; root != nil {
-			if found := root.findFolded(reading); found != nil {
-				return found.tools
-			}
-		}
-		return nil
-	}
-	found := find(method)
+	found := r.lenient().Find(method, reading)
 	if method == http.MethodHead && (len(found) == 0 || t != nil && !has(found, t)) {
-		if got := find(http.MethodGet); len(got) > 0 {
+		if got := r.lenient().Find(http.MethodGet, reading); len(got) > 0 {
 			return got
 		}
 	}
 	return found
 }
-
 func has(toolset []*tools.Tool, tool *tools.Tool) bool {
 	return slices.ContainsFunc(toolset, func(t *tools.Tool) bool {
 		return t == tool || t.Plan.Method == tool.Plan.Method && pathKey(t) == pathKey(tool)
@@ -318,7 +299,7 @@ func readingsOf(path string, tool *tools.Tool) (readings []string, problem strin
 // is wrong.
 func argumentProblem(t *tools.Tool, path string) string {
 	var onStack [8]string
-	values, _ := pathValues(t, onStack[:0], path) // an error is reported when the arguments are read
+	values, _ := match.PathValues(t, onStack[:0], path) // an error is reported when the arguments are read
 	for _, part := range t.Plan.Parts {
 		if part.Literal != "" || len(values) == 0 {
 			continue
@@ -360,4 +341,21 @@ func endsWithParameter(t *tools.Tool) bool {
 	parts := t.Plan.Parts
 	n := len(parts)
 	return n > 1 && parts[n-1].Literal == "" && strings.HasSuffix(parts[n-2].Literal, "/")
+}
+
+// pathKey returns the path without the names of its parameters.
+func pathKey(t *tools.Tool) string {
+	return strings.Join(t.Plan.Route(), "/")
+}
+
+// fixes returns the value that the tool's requests must have for a query parameter or
+// header, or nil if any value is allowed.
+func fixes(t *tools.Tool, in request.In, name string) []string {
+	identity := t.Plan.Identity
+	for i := range identity {
+		if id := &identity[i]; id.In == in && id.Name == name {
+			return id.Values
+		}
+	}
+	return nil
 }

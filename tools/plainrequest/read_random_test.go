@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -141,7 +142,7 @@ func roundTripAll(t *testing.T, toolset *tools.Toolset, rounds int) {
 			sent++
 			once = true
 			got, err := routes.Match(req)
-			var unclear *AmbiguousError
+			var unclear *match.AmbiguousError
 			switch {
 			case errors.As(err, &unclear):
 				ambiguous++
@@ -173,7 +174,7 @@ func checkRoundTrip(t *testing.T, call *tools.Call, req *http.Request, arguments
 		t.Fatal(err)
 	}
 	back, err := reader.ReadRequest(call.Tool, req, content)
-	var refused *RequestError
+	var refused *match.RequestError
 	if errors.As(err, &refused) && refused.Kind == request.Ambiguous && refused.In == tools.InPath && strings.Contains(refused.Message, "distinguished") {
 		return
 	}

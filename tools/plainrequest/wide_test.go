@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"errors"
@@ -78,7 +78,7 @@ func TestMatch_parameters_of_several_segments(t *testing.T) {
 		"GET /v1/racks/7/../../objects/a/b":     ambiguous,
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		got, err := match(t, routes, method, path, nil)
+		got, err := outcomeOf(t, routes, method, path, nil)
 		if got != none && got != ambiguous {
 			parsed, _ := url.ParseRequestURI(path)
 			tool, _ := toolset.Tool(got)
@@ -175,7 +175,7 @@ func TestMatch_wide_parameters_leave_excluded_operations_alone(t *testing.T) {
 	routes := NewRoutes(toolset)
 	object, _ := toolset.Tool("object")
 	for _, key := range []string{"trash/empty", "TRASH/empty", "a/b/tags", "a"} {
-		if got, err := match(t, routes, "GET", "/v1/objects/"+key, nil); got != "ambiguous" {
+		if got, err := outcomeOf(t, routes, "GET", "/v1/objects/"+key, nil); got != "ambiguous" {
 			t.Errorf("%s: got %s, %v", key, got, err)
 		}
 		call, err := object.Bind([]byte(fmt.Sprintf(`{"key":%q}`, key)))
@@ -186,7 +186,7 @@ func TestMatch_wide_parameters_leave_excluded_operations_alone(t *testing.T) {
 			t.Errorf("%s: sent as %s", key, path)
 		}
 	}
-	if got, err := match(t, routes, "GET", "/v1/objects/trash/full", nil); got != "object" {
+	if got, err := outcomeOf(t, routes, "GET", "/v1/objects/trash/full", nil); got != "object" {
 		t.Errorf("got %s, %v", got, err)
 	}
 }

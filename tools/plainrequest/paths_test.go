@@ -1,11 +1,10 @@
-package match
+package plainrequest
 
 import (
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 )
 
@@ -107,7 +107,7 @@ func TestMatch_shared_paths(t *testing.T) {
 		{"GET /v1/v3/status", nil, none},
 	} {
 		method, target, _ := strings.Cut(test.request, " ")
-		if got, err := match(t, routes, method, target, test.header); got != test.want {
+		if got, err := outcomeOf(t, routes, method, target, test.header); got != test.want {
 			t.Errorf("%s %v: got %s (%v), want %s", test.request, test.header, got, err, test.want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestMatch_excluded_sibling(t *testing.T) {
 		if test.target != "" {
 			header.Set("X-Amz-Target", test.target)
 		}
-		if got, err := match(t, routes, method, target, header); got != test.want {
+		if got, err := outcomeOf(t, routes, method, target, header); got != test.want {
 			t.Errorf("%s %s: got %s (%v), want %s", test.request, test.target, got, err, test.want)
 		}
 	}
@@ -168,7 +168,7 @@ func TestMatchCall_shared_paths(t *testing.T) {
 		maps.Copy(r.Header, test.header)
 		got := ""
 		found, err := routes.MatchCall(r, called)
-		if _, ok := errors.AsType[*AmbiguousError](err); ok {
+		if _, ok := errors.AsType[*match.AmbiguousError](err); ok {
 			got = "ambiguous"
 		} else if found != nil {
 			got = found.Name
@@ -185,31 +185,8 @@ func TestMatch_override_beside_any_query(t *testing.T) {
 	routes := NewRoutes(buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a":{"post":{"operationId":"a","parameters":[
 		{"name":"any","in":"query","schema":{}},{"name":"filter","in":"query","schema":{"type":"object"}}]}}}}`, tools.BuildOptions{}))
 	for target, want := range map[string]string{"/a?any=1": "a", "/a?_method=DELETE": "ambiguous"} {
-		if got, err := match(t, routes, "POST", target, nil); got != want {
+		if got, err := outcomeOf(t, routes, "POST", target, nil); got != want {
 			t.Errorf("%s: got %s (%v), want %s", target, got, err, want)
-		}
-	}
-}
-
-// TestRoutes_ToolOf checks what a request is described by.
-func TestRoutes_ToolOf(t *testing.T) {
-	routes := NewRoutes(buildTools(t, testkit.SharedPaths, tools.BuildOptions{}))
-	for target, want := range map[string]string{
-		"/v1/services/rest/?method=photos.delete": "get_services_rest_method_photos_delete",
-		"/v1/search?mode=slow":                    "search",
-		"/v1/search?mode=fast":                    "", // could be either
-		"/v1/none":                                "",
-	} {
-		parsed, err := url.ParseRequestURI(target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		if tool := routes.ToolOf(&http.Request{Method: "GET", URL: parsed}); tool != nil {
-			got = tool.Name
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", target, got, want)
 		}
 	}
 }
@@ -230,7 +207,7 @@ func TestSelector_path_without_query_and_fragment(t *testing.T) {
 func TestMatch_override_in_the_path(t *testing.T) {
 	routes := NewRoutes(buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a?_method=DELETE":{"post":{"operationId":"remove"}}}}`, tools.BuildOptions{}))
 	for target, want := range map[string]string{"/a?_method=DELETE": "remove", "/a?_method=PUT": "none", "/a?_method=DELETE&_method=PUT": "ambiguous"} {
-		if got, err := match(t, routes, "POST", target, nil); got != want {
+		if got, err := outcomeOf(t, routes, "POST", target, nil); got != want {
 			t.Errorf("%s: got %s (%v), want %s", target, got, err, want)
 		}
 	}
@@ -253,7 +230,7 @@ func TestMatch_many_operations_at_one_path(t *testing.T) {
 		last := toolsets[operations].Tools()[operations-1]
 		started := time.Now()
 		routes := NewRoutes(toolsets[operations])
-		if got, err := match(t, routes, "POST", "/a", nil); got != "ambiguous" {
+		if got, err := outcomeOf(t, routes, "POST", "/a", nil); got != "ambiguous" {
 			t.Errorf("a plain request: %s (%v)", got, err)
 		}
 		if got, err := routes.MatchCall(callRequest(t, last, "{}"), last); got != last {
@@ -267,12 +244,12 @@ func TestMatch_many_operations_at_one_path(t *testing.T) {
 func TestPath_repeated_parameter(t *testing.T) {
 	called, _ := buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/{id}/copies/{id}":{"get":{"operationId":"a"}}}}`, tools.BuildOptions{}).Tool("a")
 	r := callRequest(t, called, `{"id":"7"}`)
-	if call, _, err := reader.ReadCall(called, r, nil); err != nil || string(call.AppendArguments(nil)) != `{"id":"7"}` {
-		t.Errorf("%s is read as %v, %v", r.URL, call, err)
+	if arguments, err := reader.ReadRequest(called, r, nil); err != nil || string(arguments) != `{"id":"7"}` {
+		t.Errorf("%s is read as %s, %v", r.URL, arguments, err)
 	}
 	r.URL.Path = "/7/copies/8"
-	var misread *RequestError
-	if _, _, err := reader.ReadCall(called, r, nil); !errors.As(err, &misread) || misread.Kind != request.Ambiguous {
+	var misread *match.RequestError
+	if _, err := reader.ReadRequest(called, r, nil); !errors.As(err, &misread) || misread.Kind != request.Ambiguous {
 		t.Errorf("two values: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 )
 
@@ -218,9 +219,9 @@ func TestReadRequest_refuses(t *testing.T) {
 		t.Run(test.rule, func(t *testing.T) {
 			tool, r := test.build(t, toolset)
 			got, err := reader.ReadRequest(tool, r, []byte(test.body))
-			var refused *RequestError
+			var refused *match.RequestError
 			if !errors.As(err, &refused) {
-				t.Fatalf("got %s, %v; want a *RequestError", got, err)
+				t.Fatalf("got %s, %v; want a *match.RequestError", got, err)
 			}
 			if string(refused.Kind) != test.want || refused.Message == "" {
 				t.Errorf("got %s: %s\nwant %s", refused.Kind, refused.Message, test.want)
@@ -232,46 +233,17 @@ func TestReadRequest_refuses(t *testing.T) {
 // TestReadRequest_trailer: a header behind the body is read by some servers only.
 func TestReadRequest_trailer(t *testing.T) {
 	toolset := buildTools(t, testkit.Readable, tools.BuildOptions{})
-	for name, want := range map[string]RequestErrorKind{"X-Trace-Id": request.Ambiguous, "X_trace_id": request.Ambiguous, "Content-Type": request.Ambiguous, "Etag": ""} {
+	for name, want := range map[string]request.ReadKind{"X-Trace-Id": request.Ambiguous, "X_trace_id": request.Ambiguous, "Content-Type": request.Ambiguous, "Etag": ""} {
 		tool, r := plainRequest{request: "GET /v1/trips/7"}.build(t, toolset)
 		r.Trailer = http.Header{name: {"a"}}
 		_, err := reader.ReadRequest(tool, r, nil)
-		got := RequestErrorKind("")
-		if refused, ok := errors.AsType[*RequestError](err); ok {
+		got := request.ReadKind("")
+		if refused, ok := errors.AsType[*match.RequestError](err); ok {
 			got = refused.Kind
 		}
 		if got != want {
 			t.Errorf("%s: got %q (%v), want %q", name, got, err, want)
 		}
-	}
-}
-
-// TestReadCall: what is read is held to the schema as a tool call is.
-func TestReadCall(t *testing.T) {
-	toolset := buildTools(t, testkit.Readable, tools.BuildOptions{})
-	for _, test := range []plainRequest{
-		{"good", "PATCH /v1/trips/7?x=1", "Content-Type: application/json", `{"note":"n","other":1}`, `{"_query":{"x":["1"]},"_body":{"other":1}}`},
-		{"nothing undeclared", "PATCH /v1/trips/7", "Content-Type: application/json", `{"note":"n"}`, ""},
-		{"a further property of another type", "POST /v1/labels", "Content-Type: application/json", `{"name":"n","weight":"x"}`, "error"},
-		{"a required argument", "PATCH /v1/trips/7", "Content-Type: application/json", `{"seats":1}`, "error"},
-	} {
-		t.Run(test.rule, func(t *testing.T) {
-			tool, r := test.build(t, toolset)
-			call, undeclared, err := reader.ReadCall(tool, r, []byte(test.body))
-			if (err != nil) != (test.want == "error") {
-				t.Fatal(err)
-			}
-			if err != nil {
-				var refused *RequestError
-				if !errors.As(err, &refused) || refused.Kind != invalidArgument {
-					t.Errorf("%v", err)
-				}
-				return
-			}
-			if string(undeclared) != test.want || call.Arguments()["id"] != "7" {
-				t.Errorf("%s, %v", undeclared, call.Arguments())
-			}
-		})
 	}
 }
 
@@ -296,7 +268,7 @@ func TestCheckNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if refused, ok := errors.AsType[*RequestError](reader.CheckNames(call)); ok {
+		if refused, ok := errors.AsType[*match.RequestError](reader.CheckNames(call)); ok {
 			got = string(refused.Kind)
 		}
 		if got != test.want {
@@ -322,7 +294,7 @@ func FuzzReadRequest(f *testing.F) {
 		r.URL.Path, r.URL.RawPath, r.URL.RawQuery = path, path, query
 		arguments, err := reader.ReadRequest(tool, r, []byte(body))
 		if err != nil {
-			if !errors.As(err, new(*RequestError)) {
+			if !errors.As(err, new(*match.RequestError)) {
 				t.Fatalf("%T: %v", err, err)
 			}
 			return

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"bytes"
@@ -36,7 +36,11 @@ func TestMaxSchema_checks_arguments_by_the_full_schema(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Content-Type", "application/json")
-		if _, _, err := reader.ReadCall(small, r, []byte(body)); (err == nil) != good {
+		read, err := reader.ReadRequest(small, r, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := small.Bind(read); (err == nil) != good {
 			t.Errorf("request with %s: %v", value, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 )
 
 // withBody returns a document with one operation, whose request body has the media
@@ -166,7 +167,7 @@ func TestReadRequest_refuses_a_body_type_that_a_call_cannot_send(t *testing.T) {
 				r.Header.Set("Content-Type", c.contentType)
 			}
 			arguments, err := reader.ReadRequest(tool, r, []byte(c.body))
-			var refused *RequestError
+			var refused *match.RequestError
 			if c.want == "" && !errors.As(err, &refused) || c.want != "" && (err != nil || string(arguments) != c.want) {
 				t.Errorf("got %s, %v; want %s", arguments, err, c.want)
 			}

@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -219,7 +220,7 @@ func (a aliases) check(in tools.Location, name string) error {
 		declared, ok = a[request.Alias(request.Stem(name))]
 	}
 	if ok {
-		return &RequestError{
+		return &match.RequestError{
 			Kind: request.Ambiguous, In: in, Name: name,
 			Message: "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, schema.MaxProblem)) + " is read by some servers as " +
 				strconv.Quote(declared) + ": use that name",

@@ -13,12 +13,12 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// siblings are the operations that share a method and a path, with the identifiers that
+// Siblings are the operations that share a method and a path, with the identifiers that
 // distinguish their requests. A document may have thousands of operations at one path, so
-// the time of choose grows linearly with their number.
-type siblings struct {
-	tools []*tools.Tool // In document order, at least one
-	needs [][]need      // of tools, by position
+// the time of Choose grows linearly with their number.
+type Siblings struct {
+	Tools []*tools.Tool // In document order, at least one
+	needs [][]need      // of Tools, by position
 	marks []mark        // nil if method and path are sufficient
 
 	headers map[string]int   // position in marks by canonical name
@@ -41,13 +41,13 @@ type need struct {
 
 // prepare computes needs and marks. If there is one operation, only fixed identifiers
 // matter.
-func (s *siblings) prepare() {
+func (s *Siblings) prepare() {
 	s.headers, s.queries, s.aliases = make(map[string]int), make(map[string]int), make(map[string][]int)
-	s.needs = make([][]need, len(s.tools))
-	for i, t := range s.tools {
+	s.needs = make([][]need, len(s.Tools))
+	for i, t := range s.Tools {
 		identity := t.Plan.Identity
 		for j := range identity {
-			if id := &identity[j]; id.IsFixed() || len(s.tools) > 1 {
+			if id := &identity[j]; id.IsFixed() || len(s.Tools) > 1 {
 				at := s.markOf(id)
 				s.marks[at].fix(id.Values)
 				s.needs[i] = append(s.needs[i], need{at, id.Values})
@@ -57,7 +57,7 @@ func (s *siblings) prepare() {
 }
 
 // markOf returns the position of the mark for an identifier.
-func (s *siblings) markOf(id *request.Identifier) int {
+func (s *Siblings) markOf(id *request.Identifier) int {
 	positions := s.queries
 	if id.In == request.Header {
 		positions = s.headers
@@ -94,7 +94,7 @@ func (m *mark) fix(values []string) {
 }
 
 // foldValue returns the same text for all values that servers may treat as equal.
-func foldValue(value string) string { return foldName(strings.TrimSpace(value)) }
+func foldValue(value string) string { return strings.Map(request.Fold, strings.TrimSpace(value)) }
 
 // isBlurred reports whether a server may confuse the values of a request with other values
 // that a sibling requires.
@@ -108,11 +108,22 @@ func (m *mark) isBlurred(values []string) bool {
 	})
 }
 
+// Choose returns the operation of the request. Called is the tool whose call made the
+// request, or nil for a plain request. A plain request must exclude all other operations;
+// otherwise Choose returns an error. For a call, it is enough that nothing in the request
+// identifies another operation.
+func (s *Siblings) Choose(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
+	if s.marks == nil && len(s.Tools) == 1 {
+		return s.Tools[0], nil
+	}
+	return s.compare(req, called)
+}
+
 // compare is choose for several operations.
-func (s *siblings) compare(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
+func (s *Siblings) compare(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
 	present, problem := s.read(req)
 	if problem != "" {
-		return nil, &AmbiguousError{Tool: s.tools[0], Reason: problem}
+		return nil, &AmbiguousError{Tool: s.Tools[0], Reason: problem}
 	}
 	fitting := s.fitting(present)
 	if len(fitting) == 0 {
@@ -128,7 +139,7 @@ func (s *siblings) compare(req *http.Request, called *tools.Tool) (*tools.Tool, 
 		}
 	}
 	if len(left) == 0 {
-		left = s.tools
+		left = s.Tools
 	}
 	names := make([]string, 0, maxAmbiguous)
 	for _, t := range left[:min(len(left), maxAmbiguous)] {
@@ -143,7 +154,7 @@ const maxAmbiguous = 4
 
 // read returns the values of the marks in the request. Problem says why a server may see a
 // mark that the request does not have exactly, or another value of it; "" if none does.
-func (s *siblings) read(req *http.Request) (present map[int][]string, problem string) {
+func (s *Siblings) read(req *http.Request) (present map[int][]string, problem string) {
 	pairs, err := request.ParsePairs(nil, request.Query, req.URL.RawQuery)
 	if err != nil {
 		return nil, "its query, by which operations are identified, cannot be read: " + err.Error()
@@ -186,7 +197,7 @@ func misspelled(kind, name, meant string) string {
 }
 
 // fitting returns the positions of the operations whose required values the request has.
-func (s *siblings) fitting(present map[int][]string) (positions []int) {
+func (s *Siblings) fitting(present map[int][]string) (positions []int) {
 	for i, needs := range s.needs {
 		if !slices.ContainsFunc(needs, func(n need) bool { return n.values != nil && !slices.Equal(present[n.mark], n.values) }) {
 			positions = append(positions, i)
@@ -203,7 +214,7 @@ func (s *siblings) fitting(present map[int][]string) (positions []int) {
 //     know, or
 //   - for the request of a call: that allows any value of a mark which another fitting
 //     operation fixes.
-func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool) (left []*tools.Tool) {
+func (s *Siblings) possible(fitting []int, present map[int][]string, isCall bool) (left []*tools.Tool) {
 	fixed := make(map[int]bool) // marks that a fitting operation fixes
 	for _, i := range fitting {
 		for _, n := range s.needs[i] {
@@ -219,13 +230,13 @@ func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool
 		}
 		unknown, computed := optional[n.mark]
 		if !computed {
-			unknown = slices.ContainsFunc(fitting, func(i int) bool { return !knows(s.tools[i], &s.marks[n.mark].Identifier) })
+			unknown = slices.ContainsFunc(fitting, func(i int) bool { return !knows(s.Tools[i], &s.marks[n.mark].Identifier) })
 			optional[n.mark] = unknown
 		}
 		return unknown
 	}
 	for _, i := range fitting {
-		t := s.tools[i]
+		t := s.Tools[i]
 		known, fixes := true, 0
 		for at := range present {
 			known = known && knows(t, &s.marks[at].Identifier)
@@ -240,4 +251,12 @@ func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool
 		}
 	}
 	return left
+}
+
+// knows reports whether a request of the tool can have the identifier.
+func knows(t *tools.Tool, id *request.Identifier) bool {
+	return slices.ContainsFunc(t.Plan.Identity, func(own request.Identifier) bool { return own.In == id.In && own.Name == id.Name }) ||
+		slices.ContainsFunc(t.Plan.Arguments, func(a tools.Argument) bool {
+			return a.In == id.In && (a.WireName == id.Name || a.In == tools.InQuery && (len(a.Types()) == 0 || slices.Contains(a.Types(), "object")))
+		})
 }

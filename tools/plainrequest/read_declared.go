@@ -1,4 +1,4 @@
-package match
+package plainrequest
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
@@ -64,7 +65,7 @@ func (r *requestReader) refuseUndeclared(in tools.Location, name string) error {
 		}
 	})
 	message := "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, schema.MaxProblem)) + " is unknown to " + r.tool.Operation()
-	return &RequestError{Kind: UndeclaredName, In: in, Name: name, Message: message + text.DidYouMean(near)}
+	return &match.RequestError{Kind: UndeclaredName, In: in, Name: name, Message: message + text.DidYouMean(near)}
 }
 
 // checkExcluded returns an error if a property inside an argument is excluded by the
@@ -72,7 +73,7 @@ func (r *requestReader) refuseUndeclared(in tools.Location, name string) error {
 func (p *requestPlan) checkExcluded(arguments any) error {
 	compiled, err := p.validator.Compile(p.schema)
 	if err != nil {
-		return &RequestError{Kind: invalidArgument, Message: "the schema of " + p.tool.Operation() + " cannot be used to check the request: " + err.Error()}
+		return &match.RequestError{Kind: invalidArgument, Message: "the schema of " + p.tool.Operation() + " cannot be used to check the request: " + err.Error()}
 	}
 	err = compiled.Validate(arguments)
 	if err == nil {
@@ -80,13 +81,13 @@ func (p *requestPlan) checkExcluded(arguments any) error {
 	}
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return &RequestError{Kind: invalidArgument, Message: "the request cannot be checked against the schema of " + p.tool.Operation() + ": " + err.Error()}
+		return &match.RequestError{Kind: invalidArgument, Message: "the request cannot be checked against the schema of " + p.tool.Operation() + ": " + err.Error()}
 	}
 	path := excludedBy(invalid)
 	if path == nil {
 		return nil
 	}
-	e := &RequestError{Kind: UndeclaredName, Name: path[len(path)-1]}
+	e := &match.RequestError{Kind: UndeclaredName, Name: path[len(path)-1]}
 	if i, ok := p.names[path[0]]; ok {
 		e.In = p.declared[i].In
 	}
