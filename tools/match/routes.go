@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -89,6 +90,24 @@ func NewRoutes(toolsets ...*tools.Toolset) *Routes {
 		same.prepare()
 	}
 	return routes
+}
+
+// Latest has the routes of the toolset that was used last. It is safe for concurrent use.
+type Latest struct{ made atomic.Pointer[latest] }
+
+type latest struct {
+	*Routes
+	of *tools.Toolset
+}
+
+// Of returns the routes of a toolset.
+func (l *Latest) Of(toolset *tools.Toolset) *Routes {
+	made := l.made.Load()
+	if made == nil || made.of != toolset {
+		made = &latest{NewRoutes(toolset), toolset}
+		l.made.Store(made)
+	}
+	return made.Routes
 }
 
 // Tool returns the tool with that method and path, or nil if there is none. Path is the

@@ -28,7 +28,7 @@ type Set struct {
 	Names  *Names
 
 	Routes *plainrequest.Routes // match plain requests to the tools of the matched toolsets
-	Loaded bool          // all toolsets that plain requests are matched to are loaded
+	Loaded bool                 // all toolsets that plain requests are matched to are loaded
 
 	// Credentials are the places in a request where callers send credentials for the APIs.
 	Credentials callerCredentials

@@ -1,4 +1,4 @@
-package mcp_test
+package mcpdiscovery_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package search_test
+package embeddings_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/embeddings"
 	"github.com/fairwayhq/fairway/tools/search"
 )
 
@@ -62,12 +63,12 @@ func find(f *search.Finder, requests []string, limit int, keep func(string) bool
 
 func anyName(string) bool { return true }
 
-func TestSemanticFinder(t *testing.T) {
+func TestFinder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := new(embedder)
 		var warnings []error
 		warn := func(err error) { warnings = append(warnings, err) }
-		f := search.NewSemanticFinder(libraryTools(t, ""), e, nil, warn)
+		f := embeddings.NewFinder(libraryTools(t, ""), e, nil, warn)
 		if len(e.texts) > 0 {
 			t.Error("vectors are computed before they are needed")
 		}
@@ -86,7 +87,7 @@ func TestSemanticFinder(t *testing.T) {
 		}
 
 		sent := len(e.texts)
-		next := search.NewSemanticFinder(libraryTools(t, `,"/fines":{"get":{"operationId":"list_fines"}}`), e, f, warn)
+		next := embeddings.NewFinder(libraryTools(t, `,"/fines":{"get":{"operationId":"list_fines"}}`), e, f, warn)
 		find(next, []string{"tome"}, 1, anyName)
 		synctest.Wait()
 		if added := e.texts[sent:]; len(added) != 1 || !strings.Contains(added[0], "list_fines") {
@@ -109,11 +110,11 @@ func TestSemanticFinder(t *testing.T) {
 	})
 }
 
-func TestSemanticFinder_retries(t *testing.T) {
+func TestFinder_retries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &embedder{err: errors.New("down")}
 		warnings := 0
-		f := search.NewSemanticFinder(libraryTools(t, ""), e, nil, func(error) { warnings++ })
+		f := embeddings.NewFinder(libraryTools(t, ""), e, nil, func(error) { warnings++ })
 		find(f, []string{"tome"}, 1, anyName)
 		synctest.Wait()
 		e.err = nil
@@ -146,11 +147,11 @@ func (e *hangingEmbedder) Embed(ctx context.Context, texts []string) ([][]float3
 	return nil, ctx.Err()
 }
 
-// TestSemanticFinder_server_that_hangs checks that it delays one search, not all of them.
-func TestSemanticFinder_server_that_hangs(t *testing.T) {
+// TestFinder_server_that_hangs checks that it delays one search, not all of them.
+func TestFinder_server_that_hangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := new(hangingEmbedder)
-		f := search.NewSemanticFinder(libraryTools(t, ""), e, nil, func(error) {})
+		f := embeddings.NewFinder(libraryTools(t, ""), e, nil, func(error) {})
 		find(f, []string{"loans"}, 1, anyName)
 		synctest.Wait()
 		if find(f, []string{"", " "}, 1, anyName); e.searches != 0 {

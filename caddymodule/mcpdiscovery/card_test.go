@@ -1,9 +1,12 @@
-package mcp
+package mcpdiscovery
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -16,13 +19,29 @@ func TestCardNames(t *testing.T) {
 		{"http://127.0.0.1/mcp", "日本", "127.0.0.1/mcp", "urn:air:127.0.0.1:mcp:mcp"},
 		{"http://localhost/mcp", "org.example/trains", "org.example/trains", "urn:air:example.org:mcp:trains"},
 	} {
-		m := &Handler{Options: mcpadapter.Options{Name: test.name}}
-		card := m.Card(test.at, tools.NewToolset("toolset", nil))
+		m := &mcp.Handler{Options: mcpadapter.Options{Name: test.name}}
+		card := Card(m, new(Discovery), test.at, tools.NewToolset("toolset", nil))
 		if card.Name != test.want || card.identifier() != test.identifier || checkCardName(card.Name) != nil {
 			t.Errorf("%s at %s: %s, %s", test.name, test.at, card.Name, card.identifier())
 		}
 		if card.Description == "" || card.Version != "0" {
 			t.Errorf("%+v", card)
+		}
+	}
+}
+
+// TestDiscovery_Check wants errors to name the option.
+func TestDiscovery_Check(t *testing.T) {
+	for _, test := range []struct {
+		options Discovery
+		want    string
+	}{
+		{Discovery{Name: "a"}, `discovery: name "a"`},
+		{Discovery{URL: "ftp://a/mcp"}, `discovery: url "ftp://a/mcp"`},
+		{Discovery{Name: "com.example/trains", URL: "https://a/mcp"}, ""},
+	} {
+		if err := test.options.Check(); !strings.Contains(fmt.Sprint(err), cmp.Or(test.want, "<nil>")) {
+			t.Errorf("%+v: got %v, want %q", test.options, err, test.want)
 		}
 	}
 }

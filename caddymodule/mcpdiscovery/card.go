@@ -1,4 +1,4 @@
-package mcp
+package mcpdiscovery
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -37,9 +38,9 @@ type cardRemote struct {
 	Versions []string `json:"supportedProtocolVersions,omitempty"`
 }
 
-// Card returns the card of the endpoint at the given URL. Name, title and version are those
-// that the server reports to clients.
-func (m *Handler) Card(at string, toolset *tools.Toolset) ServerCard {
+// Card returns the card of the endpoint at the given URL. Title and version are those that the server reports to clients, and so is the
+// name, unless the options have one.
+func Card(m *mcp.Handler, options *Discovery, at string, toolset *tools.Toolset) ServerCard {
 	versions := mcpadapter.Versions()
 	if len(m.Versions) > 0 {
 		versions = slices.DeleteFunc(versions, func(v string) bool { return !slices.Contains(m.Versions, v) })
@@ -56,8 +57,8 @@ func (m *Handler) Card(at string, toolset *tools.Toolset) ServerCard {
 	}
 	name := cmp.Or(m.Name, toolset.Name)
 	switch {
-	case m.Discovery != nil && m.Discovery.Name != "":
-		card.Name = m.Discovery.Name
+	case options.Name != "":
+		card.Name = options.Name
 	case checkCardName(name) == nil:
 		card.Name = name
 	default:

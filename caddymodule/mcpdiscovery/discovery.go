@@ -1,4 +1,6 @@
-package mcp
+// Package mcpdiscovery is the option `discovery` of the directive `mcp`: documents by which clients find the server. They are drafts (MCP
+// Server Cards, SEP-2127, and AI Catalog 1.0), and change when the drafts change.
+package mcpdiscovery
 
 import (
 	"cmp"
@@ -11,16 +13,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// Discovery implements drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0). It changes when
-// the drafts change.
+func init() {
+	mcp.RegisterPart(func() mcp.Part { return new(part) })
+}
+
 const (
 	cardPath      = "/server-card" // below the endpoint
 	cardType      = "application/mcp-server-card+json"
@@ -66,11 +73,78 @@ func (d *Discovery) Check() error {
 	return nil
 }
 
-// A discoveryServer serves the documents of Discovery for one endpoint.
-type discoveryServer struct{ *Handler }
+// part is the part of the handler mcp with the option discovery.
+type part struct {
+	// Experimental: whether and how to serve documents by which clients find the server.
+	// Default: not served.
+	Discovery *Discovery `json:"discovery,omitempty"`
+}
+
+// Options implements mcp.Part.
+func (p *part) Options(b *directive.Block) directive.Options {
+	return directive.Options{"discovery": func() error { p.Discovery = new(Discovery); return p.Discovery.unmarshal(b) }}
+}
+
+// Provision implements mcp.Part.
+func (p *part) Provision(_ caddy.Context, m *mcp.Handler) error {
+	if p.Discovery == nil {
+		return nil
+	}
+	m.Beside = server{m, p.Discovery}.serveIfOwned
+	return p.Discovery.Check()
+}
+
+// Of returns the options of a handler, or nil if it serves no documents.
+func Of(m *mcp.Handler) *Discovery {
+	for _, p := range m.Parts() {
+		if p, ok := p.(*part); ok {
+			return p.Discovery
+		}
+	}
+	return nil
+}
+
+// unmarshal reads the block of discovery.
+func (d *Discovery) unmarshal(outer *directive.Block) error {
+	if err := outer.Once(); err != nil {
+		return err
+	}
+	if outer.NextArg() {
+		return outer.ArgErr()
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	return b.Read("discovery", directive.Options{
+		"name": func() error {
+			return b.Value(func(text string) error {
+				d.Name = text
+				return checkCardName(text)
+			})
+		},
+		"url": func() error {
+			return b.Value(func(text string) error {
+				d.URL = text
+				return oauth.CheckResource(text)
+			})
+		},
+	})
+}
+
+// A server serves the documents about one endpoint.
+type server struct {
+	*mcp.Handler
+	options *Discovery
+}
+
+// serveIfOwned serves requests for the card or the catalog.
+func (m server) serveIfOwned(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error) {
+	if !m.owns(r) {
+		return false, nil
+	}
+	return true, m.serve(w, r, next)
+}
 
 // owns reports whether a request is for the card or the catalog.
-func (m discoveryServer) owns(r *http.Request) bool {
+func (m server) owns(r *http.Request) bool {
 	if !strings.HasSuffix(r.URL.Path, cardPath) && r.URL.Path != catalogPath {
 		return false
 	}
@@ -79,7 +153,7 @@ func (m discoveryServer) owns(r *http.Request) bool {
 }
 
 // serve responds with the card or the catalog.
-func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (m server) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Access-Control-Allow-Methods", "GET")
@@ -104,7 +178,7 @@ func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next cadd
 	if r.URL.Path == catalogPath {
 		return m.serveCatalog(w, r, next, at, toolset)
 	}
-	content, err := json.Marshal(m.Card(at, toolset))
+	content, err := json.Marshal(Card(m.Handler, m.options, at, toolset))
 	if err != nil {
 		return err
 	}
@@ -115,12 +189,12 @@ func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next cadd
 
 // endpointURL returns the URL of the endpoint as the client sees it, including the part of the
 // path that earlier handlers have removed.
-func (m discoveryServer) endpointURL(r *http.Request) string {
-	if m.Discovery.URL != "" {
-		return strings.TrimSuffix(m.Discovery.URL, "/")
+func (m server) endpointURL(r *http.Request) string {
+	if m.options.URL != "" {
+		return strings.TrimSuffix(m.options.URL, "/")
 	}
 	path := m.Endpoint.Path
-	original := originalPath(r)
+	original := mcp.OriginalPath(r)
 	if before, ok := strings.CutSuffix(original, cardPath); ok {
 		path = before
 	} else if before, ok := strings.CutSuffix(original, catalogPath); ok {
@@ -131,8 +205,8 @@ func (m discoveryServer) endpointURL(r *http.Request) string {
 
 // serveCatalog responds with a catalog that lists this server first, followed by the entries of
 // the catalog that the next handlers serve, if any.
-func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, toolset *tools.Toolset) error {
-	card := m.Card(at, toolset)
+func (m server) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, toolset *tools.Toolset) error {
+	card := Card(m.Handler, m.options, at, toolset)
 	entry, err := json.Marshal(catalogEntry{
 		Identifier:  card.identifier(),
 		DisplayName: cmp.Or(card.Title, card.Name),

@@ -1,4 +1,5 @@
-package search
+// Package embeddings ranks tools by the vectors of an embeddings server, in addition to the words of package search.
+package embeddings
 
 import (
 	"cmp"
@@ -13,12 +14,27 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/search"
 )
 
 // Embedder computes the vectors of texts, in their order. All vectors have the same length and the norm
 // 1. Texts of a similar meaning have vectors with a large dot product.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
+}
+
+// NewFinder returns a Finder that also ranks the tools by the vectors of an Embedder. The vectors are computed in the background at the
+// first search. Until then, and while the Embedder fails, it finds tools by their words only; warn is called with the reason, from time
+// to time. Previous is the Finder of an earlier version of the tools, or nil: vectors of equal tools are taken from it.
+func NewFinder(toolset []*tools.Tool, embedder Embedder, previous tools.Finder, warn func(error)) *search.Finder {
+	var before *semantic
+	if p, ok := previous.(*search.Finder); ok {
+		before, _ = p.Ranker.(*semantic)
+	}
+	f := search.NewFinder(toolset)
+	f.Ranker = newSemantic(search.Entries(toolset), embedder, before, warn)
+	return f
 }
 
 // Limits of searching with vectors.
@@ -55,7 +71,7 @@ type semantic struct {
 
 // newSemantic returns the ranking of the entries. Previous is the ranking of an earlier version of the
 // tools, or nil; its vectors are reused for equal texts.
-func newSemantic(entries []Entry, embedder Embedder, previous *semantic, warn func(error)) *semantic {
+func newSemantic(entries []search.Entry, embedder Embedder, previous *semantic, warn func(error)) *semantic {
 	s := &semantic{embedder: embedder, warn: warn, previous: previous.computed(), texts: make([]string, len(entries))}
 	for i := range entries {
 		e := &entries[i]
@@ -152,9 +168,9 @@ func (s *semantic) known() map[textKey][]float32 {
 	return known
 }
 
-// rank returns the nearest tools for each request, best first: none for an empty request. It returns nil if
-// there are no vectors.
-func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool) [][]Hit {
+// Rank implements search.Ranker. It returns the nearest tools for each request: none for an empty one, and nil if there are no
+// vectors.
+func (s *semantic) Rank(requests []string, limit int, keep func(entry int) bool) [][]search.Hit {
 	vectors := s.ready()
 	var texts []string
 	var positions []int
@@ -177,15 +193,15 @@ func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool)
 		s.report(fmt.Errorf("computing the vectors of a search: %w", err))
 		return nil
 	}
-	lists := make([][]Hit, len(requests))
+	lists := make([][]search.Hit, len(requests))
 	for j, w := range wanted {
 		i := positions[j]
 		for entry, v := range vectors {
 			if keep(entry) {
-				lists[i] = append(lists[i], Hit{entry, dot(w, v)})
+				lists[i] = append(lists[i], search.Hit{Entry: entry, Score: dot(w, v)})
 			}
 		}
-		slices.SortStableFunc(lists[i], func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
+		slices.SortStableFunc(lists[i], func(a, b search.Hit) int { return cmp.Compare(b.Score, a.Score) })
 		lists[i] = lists[i][:min(len(lists[i]), limit)]
 	}
 	return lists
