@@ -20,6 +20,7 @@
 //	console     pages about tools, calls, agents and reviews
 //
 //	events      receives the webhooks of APIs
+//	mcpdiscovery the part of mcp that serves documents about the server
 //	mcpevents   the part of mcp that serves events
 //	calls       the section that keeps tool calls
 //	files       what callers upload for tool calls: a section, and a directive for their URLs
@@ -70,6 +71,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/inspectors"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcpdiscovery"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpevents"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"

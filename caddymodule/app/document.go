@@ -68,8 +68,8 @@ type Document struct {
 	FromSite  bool          // loaded by requests to the site (loader.Loader.Ensure)
 	MCPServer OpenMCPServer // whose tools the document describes; nil for an OpenAPI document
 
-	embedder        search.Embedder // nil without the option embeddings
-	responseSchemas atomic.Bool     // the tools have response schemas
+	semantic        SemanticSearch // nil without the option embeddings
+	responseSchemas atomic.Bool    // the tools have response schemas
 
 	inputs          *inputFiles               // the files besides the document that the tools depend on
 	lockState       atomic.Pointer[lockState] // see LockChanges
@@ -91,7 +91,7 @@ type Document struct {
 // openDocument returns the document with that key from the pool. The caller must call
 // closeDocument once. A file is read immediately and must be valid, unless the process starts: see
 // lastGood. URLs and paths on the site are not fetched before Start.
-func openDocument(ctx context.Context, key DocumentKey, embedder search.Embedder, logger *zap.Logger) (*Document, error) {
+func openDocument(ctx context.Context, key DocumentKey, semantic SemanticSearch, logger *zap.Logger) (*Document, error) {
 	if _, err := key.readOverlays(); err != nil && (errors.Is(err, fs.ErrNotExist) || !key.hasCopy() || !startsProcess()) {
 		return nil, fmt.Errorf("toolset %q: %w", key.Name, err)
 	}
@@ -101,7 +101,7 @@ func openDocument(ctx context.Context, key DocumentKey, embedder search.Embedder
 		}
 	}
 	value, _, err := documents.LoadOrNew(key.String(), func() (caddy.Destructor, error) {
-		return newDocument(key, embedder, logger)
+		return newDocument(key, semantic, logger)
 	})
 	if err != nil {
 		return nil, err
@@ -160,12 +160,12 @@ func closeDocument(key DocumentKey) {
 }
 
 // newDocument creates a document and its loader. It does not read the document.
-func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) (*Document, error) {
+func newDocument(key DocumentKey, semantic SemanticSearch, logger *zap.Logger) (*Document, error) {
 	origin, err := key.Source(logger)
 	if err != nil {
 		return nil, err
 	}
-	d := &Document{Key: key, FromSite: key.Kind == SourceSite, embedder: embedder, loggedWarnings: make(map[string]struct{})}
+	d := &Document{Key: key, FromSite: key.Kind == SourceSite, semantic: semantic, loggedWarnings: make(map[string]struct{})}
 	d.MCPServer, _ = origin.(OpenMCPServer)
 	d.logger.Store(logger)
 	d.responseSchemas.Store(key.ResponseSchemas)
@@ -231,7 +231,7 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 		return nil, files, err
 	}
 	toolset.Report.Warnings = append(OverlayWarnings(d.overlayWarnings), toolset.Report.Warnings...)
-	if d.embedder != nil {
+	if d.semantic != nil {
 		toolset.Finder = d.finder(toolset, previous)
 	}
 	if toolset, err = d.withhold(toolset); err != nil {

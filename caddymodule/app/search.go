@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/search"
 )
 
 // SearchMode says whether an endpoint lists tools that search, instead of all tools.
@@ -45,11 +44,18 @@ func ReadSearch(b *directive.Block, to *SearchMode) error {
 	return b.OneOf((*string)(to), searchModes...)
 }
 
-// EmbeddingsModule is the ID of the guest module of the option embeddings. It implements search.Embedder.
+// EmbeddingsModule is the ID of the guest module of the option embeddings. It implements SemanticSearch.
 const EmbeddingsModule = "agents.embeddings.openai"
 
-// embedder loads the module of the option embeddings. It returns nil if the option is not set.
-func (c *ToolsetConfig) embedder(ctx caddy.Context) (search.Embedder, error) {
+// SemanticSearch finds tools by the meaning of requests.
+type SemanticSearch interface {
+	// Finder returns the Finder of tools. Previous is that of an earlier version of them, or nil. Warn reports why tools are found by
+	// their words only.
+	Finder(toolset []*tools.Tool, previous tools.Finder, warn func(error)) tools.Finder
+}
+
+// semanticSearch loads the module of the option embeddings. It returns nil if the option is not set.
+func (c *ToolsetConfig) semanticSearch(ctx caddy.Context) (SemanticSearch, error) {
 	if c.Embeddings == nil {
 		return nil, nil
 	}
@@ -57,7 +63,7 @@ func (c *ToolsetConfig) embedder(ctx caddy.Context) (search.Embedder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embeddings: %w", err)
 	}
-	return loaded.(search.Embedder), nil
+	return loaded.(SemanticSearch), nil
 }
 
 // readEmbeddings reads the options of the module.
@@ -78,7 +84,7 @@ func (d *Document) finder(toolset, previous *tools.Toolset) tools.Finder {
 	if previous != nil {
 		before = previous.Finder
 	}
-	return search.NewSemanticFinder(toolset.Tools(), d.embedder, before, func(err error) {
+	return d.semantic.Finder(toolset.Tools(), before, func(err error) {
 		d.logger.Load().Warn("the embeddings server cannot be used; tools are found by their words",
 			zap.String("toolset", d.Key.Name), zap.Error(err))
 	})

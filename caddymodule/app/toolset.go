@@ -441,11 +441,11 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		return nil, err
 	}
 	chain, logOnly.Inspect = chain.Split()
-	embedder, err := c.embedder(ctx)
+	semantic, err := c.semanticSearch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d, err := openDocument(ctx, key, embedder, logger)
+	d, err := openDocument(ctx, key, semantic, logger)
 	if err != nil {
 		return nil, err
 	}

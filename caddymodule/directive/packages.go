@@ -12,7 +12,7 @@ var packages = map[string]map[string]string{
 		"toolset": "app", "toolsets": "app", "caller_metrics": "app", "store": "stores", "max_bodies": "bodies",
 		"calls": "calls", "audit": "archive", "uploads": "files", "evict_refused_engagements": "oagent",
 	},
-	"mcp": {"events": "mcpevents"},
+	"mcp": {"events": "mcpevents", "discovery": "mcpdiscovery"},
 	"oagent": {
 		"chat": "chat", "model": "hosted", "models": "hosted", "limits": "hosted", "agent_limits": "hosted", "budget": "hosted", "budgets": "hosted",
 		"prices": "hosted", "workers": "hosted", "accept": "hosted", "remote_agents": "hosted",

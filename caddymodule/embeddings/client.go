@@ -41,7 +41,7 @@ func address(base string) (string, error) {
 // client does not follow redirects, which would send the key elsewhere.
 var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// Embed implements search.Embedder.
+// Embed implements embeddings.Embedder.
 func (s *Server) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	short := make([]string, len(texts))
 	for i, t := range texts {

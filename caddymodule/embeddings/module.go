@@ -13,7 +13,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/tools/search"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/embeddings"
 )
 
 func init() {
@@ -54,6 +55,11 @@ func (s *Server) Provision(caddy.Context) (err error) {
 	return err
 }
 
+// Finder implements app.SemanticSearch.
+func (s *Server) Finder(toolset []*tools.Tool, previous tools.Finder, warn func(error)) tools.Finder {
+	return embeddings.NewFinder(toolset, s, previous, warn)
+}
+
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	embeddings <URL> {
@@ -79,7 +85,8 @@ func (s *Server) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Interface guards
 var (
-	_ search.Embedder       = (*Server)(nil)
+	_ app.SemanticSearch    = (*Server)(nil)
+	_ embeddings.Embedder   = (*Server)(nil)
 	_ caddy.Provisioner     = (*Server)(nil)
 	_ caddyfile.Unmarshaler = (*Server)(nil)
 )

@@ -9,7 +9,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/idempotency"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 func init() {
@@ -149,38 +148,12 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"public_lists":   directive.To(b.Flag, &m.PublicLists),
 		"tool_scopes":    func() error { return b.OneOf(&m.ToolScopes, toolScopes...) },
 		"output_schema":  func() error { return b.OneOf((*string)(&m.OutputSchema), outputSchemas...) },
-		"discovery":      func() error { m.Discovery = new(Discovery); return m.Discovery.unmarshal(b) },
 	})
 	maps.Copy(options, directive.PartOptions(b, m.parts...))
 	if err := b.Read("mcp", options); err != nil {
 		return err
 	}
 	return shared.Check(b)
-}
-
-// unmarshal reads the block of discovery.
-func (d *Discovery) unmarshal(outer *directive.Block) error {
-	if err := outer.Once(); err != nil {
-		return err
-	}
-	if outer.NextArg() {
-		return outer.ArgErr()
-	}
-	b := directive.NewBlock(outer.Dispenser)
-	return b.Read("discovery", directive.Options{
-		"name": func() error {
-			return b.Value(func(text string) error {
-				d.Name = text
-				return checkCardName(text)
-			})
-		},
-		"url": func() error {
-			return b.Value(func(text string) error {
-				d.URL = text
-				return oauth.CheckResource(text)
-			})
-		},
-	})
 }
 
 // Interface guard

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -120,10 +121,6 @@ type Handler struct {
 	// "off": all authenticated callers. Default: document.
 	ToolScopes string `json:"tool_scopes,omitempty"`
 
-	// Experimental: whether and how to serve documents by which clients find the server.
-	// Default: not served.
-	Discovery *Discovery `json:"discovery,omitempty"`
-
 	// The agent whose tools are served. An oagent handler after this one must define it.
 	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
@@ -145,7 +142,12 @@ type Handler struct {
 	// Resources, prompts, apps and client hints.
 	Library
 
-	parts       []Part          // with further options
+	parts []Part // with further options
+
+	// Beside serves requests that are not for the endpoint, such as those for documents about it. It reports whether it has served the
+	// request. A part sets it; may be nil.
+	Beside func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (served bool, err error) `json:"-"`
+
 	Endpoint    *route.Endpoint `json:"-"`
 	server      *mcpadapter.Server
 	unsubscribe func() // ends the subscription to changes of the document

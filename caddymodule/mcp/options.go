@@ -123,9 +123,6 @@ func (m *Handler) validateOptions() error {
 			return fmt.Errorf("%s %q is not valid; use %s", option.name, option.value, strings.Join(option.words, " or "))
 		}
 	}
-	if m.Discovery != nil {
-		return m.Discovery.Check()
-	}
 	return nil
 }
 

@@ -75,8 +75,6 @@ func TestMCP_validate_errors(t *testing.T) {
 		`{"versions":["1"]}`:                    "versions 1",
 		`{"output_schema":"some"}`:              "output_schema some off loose strict",
 		`{"tool_scopes":"some"}`:                `tool_scopes "some"`,
-		`{"discovery":{"name":"a"}}`:            `discovery: name "a"`,
-		`{"discovery":{"url":"ftp://a/mcp"}}`:   `discovery: url "ftp://a/mcp"`,
 	} {
 		t.Run(config, func(t *testing.T) {
 			m := new(mcp.Handler)

@@ -12,7 +12,7 @@ type Part interface {
 	directive.Part
 
 	// Provision sets up the part, whether or not its options are set. The toolsets of the handler are known. It adds to
-	// Handler.Extensions and sets Handler.Live.
+	// Handler.Extensions and sets Handler.Live and Handler.Beside.
 	Provision(ctx caddy.Context, m *Handler) error
 }
 

@@ -18,8 +18,10 @@ import (
 
 // ServeHTTP handles requests for the endpoint and passes all others on.
 func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if discovery := (discoveryServer{m}); m.Discovery != nil && discovery.owns(r) {
-		return discovery.serve(w, r, next)
+	if m.Beside != nil {
+		if served, err := m.Beside(w, r, next); served {
+			return err
+		}
 	}
 	rest, owned := m.Endpoint.Owns(r)
 	if !owned || !route.IsMCPPath(rest) {
@@ -81,7 +83,7 @@ func (h *host) site(rest string) mcpadapter.Site {
 		site.Login = (*mcpadapter.Login)(login)
 	}
 	if h.streams {
-		site.Base = strings.TrimSuffix(originalPath(r), rest)
+		site.Base = strings.TrimSuffix(OriginalPath(r), rest)
 		h.calls.Begin(route.AccessLogFields(r), endpoint.Parts.Name(), endpoint.Protocol)
 	}
 	if h.handler.TaskAfter > 0 {
@@ -128,8 +130,8 @@ func callMessage(_ *tools.Toolset, tool string, arguments []byte) (path string, 
 	return "", append(body, "}}"...)
 }
 
-// originalPath returns the path that the client requested, before earlier handlers changed it.
-func originalPath(r *http.Request) string {
+// OriginalPath returns the path that the client requested, before earlier handlers changed it.
+func OriginalPath(r *http.Request) string {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
 		return original.URL.Path
 	}

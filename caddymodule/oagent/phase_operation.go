@@ -23,6 +23,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools/match"
+	"github.com/fairwayhq/fairway/tools/plainrequest"
 )
 
 // requestedOperation is what a request asks for: the operation of the API, and its arguments.
@@ -191,12 +192,12 @@ func (p *operationReader) readPlain() *refusalError {
 		read = p.caller.agents.Routes.ReadRequest
 	}
 	var inputs jsontext.Value
-	body, err := match.Rewrite(tool, p.request.r, body)
+	body, err := plainrequest.Rewrite(tool, p.request.r, body)
 	if err == nil {
 		p.setBody(body)
 		inputs, err = read(tool, p.withoutInjected(), body, p.found.operation.CredentialQueries...)
 	}
-	if e, ok := errors.AsType[*match.RequestError](err); ok && e.Kind == match.UndeclaredName {
+	if e, ok := errors.AsType[*match.RequestError](err); ok && e.Kind == plainrequest.UndeclaredName {
 		return refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", p.found.name, e.Message), err)
 	}
 	if err != nil {

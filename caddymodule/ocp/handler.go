@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -140,7 +139,7 @@ type Handler struct {
 	readOptions       ocp.ReadOptions
 	validatesSessions bool // every session is decoded and compared with the schema
 	toolset           *app.Toolset
-	routes            atomic.Pointer[operations]
+	routes            match.Latest
 	enhancer          *enhancer
 	document          *discovery
 	fields            []logField
@@ -362,14 +361,12 @@ func faultTexts(faults []ocp.Fault) []string {
 	return texts
 }
 
-// operations is a toolset together with the mapping of requests to its tools.
-type operations struct {
-	tools  *tools.Toolset
-	routes *match.Routes
-}
-
-// operations returns the current operations of the toolset. It returns nil if there are none.
-func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operations {
+// operation returns the tool for a request. It returns nil if there is none. A HEAD that the
+// document does not declare is treated as a GET.
+func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *tools.Tool {
+	if call := tools.CallFromContext(r.Context()); call != nil {
+		return call.Tool
+	}
 	if h.toolset == nil {
 		return nil
 	}
@@ -377,29 +374,12 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 	if toolset == nil {
 		return nil
 	}
-	current := h.routes.Load()
-	if current == nil || current.tools != toolset {
-		current = &operations{toolset, match.NewRoutes(toolset)}
-		h.routes.Store(current)
-	}
-	return current
-}
-
-// operation returns the tool for a request. It returns nil if there is none. A HEAD that the
-// document does not declare is treated as a GET.
-func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *tools.Tool {
-	if call := tools.CallFromContext(r.Context()); call != nil {
-		return call.Tool
-	}
-	operations := h.operations(r, next)
-	if operations == nil {
-		return nil
-	}
-	tool := operations.routes.ToolOf(r)
+	routes := h.routes.Of(toolset)
+	tool := routes.ToolOf(r)
 	if tool == nil && r.Method == http.MethodHead {
 		get := *r
 		get.Method = http.MethodGet
-		tool = operations.routes.ToolOf(&get)
+		tool = routes.ToolOf(&get)
 	}
 	return tool
 }

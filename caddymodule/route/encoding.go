@@ -41,32 +41,18 @@ type zstdDecoder struct{ *zstd.Decoder }
 func (d zstdDecoder) open(source *bytes.Reader) error { return d.Reset(source) }
 
 // deflateDecoder reads the content coding deflate. By HTTP's definition this is zlib, but some
-// servers send raw DEFLATE.
-type deflateDecoder struct {
-	io.Reader
-	zlib io.ReadCloser
-	raw  io.ReadCloser
-}
+// servers send raw DEFLATE. It is rare, so its state is not kept.
+type deflateDecoder struct{ io.Reader }
 
-func (d *deflateDecoder) open(source *bytes.Reader) error {
+func (d *deflateDecoder) open(source *bytes.Reader) (err error) {
 	var head [2]byte
 	_, _ = source.ReadAt(head[:], 0)
-	wrapped := head[0]&0x0f == 8 && (uint16(head[0])<<8|uint16(head[1]))%31 == 0
-	switch {
-	case wrapped && d.zlib != nil:
-		d.Reader = d.zlib
-		return d.zlib.(zlib.Resetter).Reset(source, nil)
-	case wrapped:
-		reader, err := zlib.NewReader(source)
-		d.zlib, d.Reader = reader, reader
-		return err
-	case d.raw != nil:
-		d.Reader = d.raw
-		return d.raw.(flate.Resetter).Reset(source, nil)
+	if head[0]&0x0f == 8 && (uint16(head[0])<<8|uint16(head[1]))%31 == 0 {
+		d.Reader, err = zlib.NewReader(source)
+	} else {
+		d.Reader = flate.NewReader(source)
 	}
-	d.raw = flate.NewReader(source)
-	d.Reader = d.raw
-	return nil
+	return err
 }
 
 var (

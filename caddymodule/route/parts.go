@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/search"
 )
 
@@ -29,9 +30,9 @@ type Part struct {
 	callers   *metrics.Callers // nil unless metrics say who calls
 	maxTokens int              // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
-	signed    bool      // a handler after the endpoint signs requests
-	listings  *listings // of this toolset alone
-	polled    pollTools
+	signed    bool         // a handler after the endpoint signs requests
+	listings  *listings    // of this toolset alone
+	polled    match.Latest // the operations that polls may call
 	scopes    atomic.Pointer[neededScopes]
 	agentWait time.Duration // how long a call that its client can repeat waits for an agent; 0 unless the tools are agents
 }

@@ -8,11 +8,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/match"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -262,11 +260,8 @@ func (p *poller) get(ctx context.Context, target string) (*tools.Result, error) 
 	if err != nil {
 		return nil, &tools.Failure{Kind: tools.Internal, Message: p.call.Tool.Operation() + " was accepted, but the address of its result cannot be requested"}
 	}
-	routes := p.caller.part.polled.routes(p.toolsetOfCall())
-	if t := routes.ToolOf(probe); t != nil {
-		if call, undeclared, err := routes.ReadCall(t, probe, nil); err == nil && undeclared == nil {
-			return p.caller.dispatch.Invoke(ctx, call)
-		}
+	if call := p.caller.part.polled.Of(p.toolsetOfCall()).CallOf(probe.URL); call != nil {
+		return p.caller.dispatch.Invoke(ctx, call)
 	}
 	if p.caller.limits.Timeout > 0 {
 		timer := time.AfterFunc(p.caller.limits.Timeout, func() { cancel(errCallTimeout) })
@@ -302,25 +297,4 @@ func (p *poller) toolsetOfCall() *tools.Toolset {
 		return p.caller.own
 	}
 	return p.caller.tools
-}
-
-// pollTools holds the operations that polls may call, of the latest toolset.
-type pollTools struct {
-	latest atomic.Pointer[struct {
-		*match.Routes
-		tools *tools.Toolset
-	}]
-}
-
-// routes returns the operations of a toolset by path.
-func (p *pollTools) routes(toolset *tools.Toolset) *match.Routes {
-	known := p.latest.Load()
-	if known == nil || known.tools != toolset {
-		known = &struct {
-			*match.Routes
-			tools *tools.Toolset
-		}{match.NewRoutes(toolset), toolset}
-		p.latest.Store(known)
-	}
-	return known.Routes
 }

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/caddymodule/commands"
-	"github.com/fairwayhq/fairway/caddymodule/mcp"
+	"github.com/fairwayhq/fairway/caddymodule/mcpdiscovery"
 )
 
 // registrySchema is the schema of server.json that the MCP registry accepts.
@@ -49,7 +50,7 @@ The registry is in preview, and its format may change.
 
 // printServerJSON prints the server.json of the endpoint that the flags select.
 func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
-	discovery := &mcp.Discovery{Name: flags.String("name"), URL: flags.String("url")}
+	discovery := &mcpdiscovery.Discovery{Name: flags.String("name"), URL: flags.String("url")}
 	if err := discovery.Check(); err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
 		return err
 	}
 	if description := flags.String("description"); description != "" {
-		card.Description = mcp.CardText(description, mcp.MaxCardText)
+		card.Description = mcpdiscovery.CardText(description, mcpdiscovery.MaxCardText)
 	}
 	text, err := json.MarshalIndent(card, "", "  ")
 	if err != nil {
@@ -74,34 +75,24 @@ func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
 }
 
 // registryCard returns the endpoint's server.json.
-func (s *offlineSite) registryCard(discovery *mcp.Discovery) (mcp.ServerCard, error) {
-	m := *s.mcp
-	switch m.Discovery {
-	case nil:
-		m.Discovery = discovery
-	default:
-		configured := *m.Discovery
-		if discovery.Name != "" {
-			configured.Name = discovery.Name
-		}
-		if discovery.URL != "" {
-			configured.URL = discovery.URL
-		}
-		m.Discovery = &configured
+func (s *offlineSite) registryCard(discovery *mcpdiscovery.Discovery) (mcpdiscovery.ServerCard, error) {
+	options := *discovery
+	if configured := mcpdiscovery.Of(s.mcp); configured != nil {
+		options.Name, options.URL = cmp.Or(options.Name, configured.Name), cmp.Or(options.URL, configured.URL)
 	}
-	at := m.Discovery.URL
+	at := options.URL
 	if at == "" {
 		if s.target.Hostname() == "localhost" {
-			return mcp.ServerCard{}, errors.New("the public URL of the endpoint is unknown; give it with --url")
+			return mcpdiscovery.ServerCard{}, errors.New("the public URL of the endpoint is unknown; give it with --url")
 		}
 		at = s.target.String()
 	}
 	nothing := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
-	tools, err := m.AwaitTools(s.newRequest().WithContext(context.Background()), nothing)
+	tools, err := s.mcp.AwaitTools(s.newRequest().WithContext(context.Background()), nothing)
 	if err != nil {
-		return mcp.ServerCard{}, err
+		return mcpdiscovery.ServerCard{}, err
 	}
-	card := m.Card(at, tools)
+	card := mcpdiscovery.Card(s.mcp, &options, at, tools)
 	card.Schema = registrySchema
 	for i := range card.Remotes {
 		card.Remotes[i].Versions = nil // not part of this format

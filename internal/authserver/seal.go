@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,6 +11,8 @@ import (
 	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/fairwayhq/fairway/internal/seal"
 )
 
 // minSecret is the minimum length of a secret, in bytes.
@@ -41,17 +42,11 @@ func newKeys(secret string) (*keys, error) {
 	if len(secret) < minSecret {
 		return nil, fmt.Errorf("the secret has less than %d bytes", minSecret)
 	}
-	derive := func(purpose string, length int) []byte {
-		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "fairway login "+purpose, length)
-		if err != nil {
-			panic(err) // cannot happen: the length is far below the limit of HKDF
-		}
-		return key
-	}
-	k := &keys{refresh: derive("refresh", 32), client: derive("client secret", 32)}
+	derive := func(purpose string) []byte { return seal.Keys([]string{secret}, "fairway login "+purpose)[0] }
+	k := &keys{refresh: derive("refresh"), client: derive("client secret")}
 	// A scalar above the order of the curve is refused, once in 2^32 secrets; the next one is taken then.
 	for i := 0; k.sign == nil; i++ {
-		k.sign, _ = ecdsa.ParseRawPrivateKey(elliptic.P256(), derive(fmt.Sprint("sign ", i), 32))
+		k.sign, _ = ecdsa.ParseRawPrivateKey(elliptic.P256(), derive(fmt.Sprint("sign ", i)))
 	}
 	k.public = jose.JSONWebKey{Key: k.sign.Public(), Algorithm: string(jose.ES256), Use: "sig"}
 	thumbprint, err := k.public.Thumbprint(crypto.SHA256)

@@ -52,7 +52,12 @@ func New(keys ...[]byte) *Sealer {
 }
 
 // Derive returns a Sealer with keys that are derived from secrets for a purpose (HKDF). The first secret is the current one.
-func Derive(secrets []string, purpose string) *Sealer {
+func Derive[S string | []byte](secrets []S, purpose string) *Sealer {
+	return New(Keys(secrets, purpose)...)
+}
+
+// Keys returns the key that each secret has for a purpose (HKDF), of keySize bytes.
+func Keys[S string | []byte](secrets []S, purpose string) [][]byte {
 	keys := make([][]byte, len(secrets))
 	for i, secret := range secrets {
 		var err error
@@ -60,7 +65,7 @@ func Derive(secrets []string, purpose string) *Sealer {
 			panic(err) // cannot happen: the length is valid
 		}
 	}
-	return New(keys...)
+	return keys
 }
 
 // Seal encrypts and authenticates plain. The text begins with the ID of the key. Only servers with the same key can unseal it, and only with the

@@ -16,7 +16,7 @@ var linkedLimits = map[string]int{
 	"login":  16_000,
 	"otc":    52_000,
 	"ocp":    56_000,
-	"mcp":    61_840, // with the record of repeated calls
+	"mcp":    60_000,
 	"oagent": 74_000,
 }
 

@@ -2,7 +2,6 @@ package review
 
 import (
 	"context"
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,15 +34,7 @@ type Originals struct {
 
 // NewOriginals returns the Originals of a secret. Further secrets are those before it: what they encrypted can be read.
 func NewOriginals(secrets []string) *Originals {
-	o := &Originals{sealer: seal.Derive(secrets, "fairway review original")}
-	for _, secret := range secrets {
-		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "fairway review digest", sha256.Size)
-		if err != nil {
-			panic(err) // cannot happen: the length is valid
-		}
-		o.digests = append(o.digests, key)
-	}
-	return o
+	return &Originals{sealer: seal.Derive(secrets, "fairway review original"), digests: seal.Keys(secrets, "fairway review digest")}
 }
 
 // Digest returns a digest of inputs. Without the secret, it is of no use to guess them.

@@ -4,19 +4,15 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/request"
-	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Routes finds the tool for a plain request: it is the inverse of building a request for a
-// tool. It is immutable and safe for concurrent use. Use Match to decide whether a request
-// may pass, and ToolOf or Tool only to describe a request.
+// tool. It is immutable and safe for concurrent use. It describes requests; package plainrequest
+// decides whether a request may pass.
 //
 // A template matches a path with the same number of segments. Each parameter matches one
 // or more characters of its segment (OpenAPI, Paths Object). If several templates match,
@@ -24,18 +20,29 @@ import (
 // requires: literal text, then text with a parameter, then a parameter alone. A parameter of any
 // number of segments comes last.
 type Routes struct {
-	methods map[string]*routeNode
+	methods pathTree
+}
 
-	once    sync.Once
-	lenient map[string]*routeNode // by method; built on the first Match
-	tools   []*tools.Tool
+// pathTree holds the root of the paths of each method.
+type pathTree map[string]*routeNode
 
-	plans sync.Map // *requestPlan by *tools.Tool, made by the first plain request of the tool
+// add returns the operations of a path. They have no tools if the path is new.
+func (t pathTree) add(method string, route []string) *Siblings {
+	root := t[method]
+	if root == nil {
+		root = new(routeNode)
+		t[method] = root
+	}
+	node := root.add(route)
+	if node.siblings == nil {
+		node.siblings = new(Siblings)
+	}
+	return node.siblings
 }
 
 // routeNode is a node of the path tree: the beginning of a path, up to a slash.
 type routeNode struct {
-	siblings *siblings // the operations of the path that ends here; nil if there are none
+	siblings *Siblings // the operations of the path that ends here; nil if there are none
 	literals map[string]*routeNode
 	mixed    []mixedRoute // in document order
 	any      *routeNode   // a segment that is a single parameter
@@ -60,64 +67,75 @@ type mixedRoute struct {
 // NewRoutes returns the routes of the Toolsets' tools. Tools with the same method and Path
 // are the same operation, and the first of them is found.
 func NewRoutes(toolsets ...*tools.Toolset) *Routes {
-	routes := &Routes{methods: make(map[string]*routeNode)}
+	routes := &Routes{make(pathTree)}
 	type operationKey struct {
-		node *routeNode
+		*Siblings
 		path string
 	}
 	added := make(map[operationKey]bool)
-	var all []*siblings
-	for _, s := range toolsets {
-		routes.tools = append(routes.tools, s.Tools()...)
-	}
-	for _, tool := range routes.tools {
-		root := routes.methods[tool.Plan.Method]
-		if root == nil {
-			root = new(routeNode)
-			routes.methods[tool.Plan.Method] = root
-		}
-		node := root.add(tool.Plan.Route())
-		if node.siblings == nil {
-			node.siblings = new(siblings)
-			all = append(all, node.siblings)
-		}
-		if operation := (operationKey{node, tool.Plan.Path}); !added[operation] {
-			added[operation] = true
-			node.siblings.tools = append(node.siblings.tools, tool)
+	var all []*Siblings
+	for _, set := range toolsets {
+		for _, tool := range set.Tools() {
+			same := routes.methods.add(tool.Plan.Method, tool.Plan.Route())
+			if len(same.Tools) == 0 {
+				all = append(all, same)
+			}
+			if operation := (operationKey{same, tool.Plan.Path}); !added[operation] {
+				added[operation] = true
+				same.Tools = append(same.Tools, tool)
+			}
 		}
 	}
-	for _, s := range all {
-		s.prepare()
+	for _, same := range all {
+		same.prepare()
 	}
 	return routes
+}
+
+// Latest has the routes of the toolset that was used last. It is safe for concurrent use.
+type Latest struct{ made atomic.Pointer[latest] }
+
+type latest struct {
+	*Routes
+	of *tools.Toolset
+}
+
+// Of returns the routes of a toolset.
+func (l *Latest) Of(toolset *tools.Toolset) *Routes {
+	made := l.made.Load()
+	if made == nil || made.of != toolset {
+		made = &latest{NewRoutes(toolset), toolset}
+		l.made.Store(made)
+	}
+	return made.Routes
 }
 
 // Tool returns the tool with that method and path, or nil if there is none. Path is the
 // escaped path of the URL. If several operations share method and path, it returns the
 // first; use ToolOf to distinguish them.
 func (r *Routes) Tool(method, path string) *tools.Tool {
-	if found := r.at(method, path); found != nil {
-		return found.tools[0]
+	if found := r.At(method, path); found != nil {
+		return found.Tools[0]
 	}
 	return nil
 }
 
 // ToolOf returns the tool of a request. It is nil if the request matches no operation or
-// may match several. Use it to describe a request; use Match to decide about it.
+// may match several. Use it to describe a request; package plainrequest decides about it.
 func (r *Routes) ToolOf(plain *http.Request) *tools.Tool {
-	found := r.at(plain.Method, plain.URL.EscapedPath())
+	found := r.At(plain.Method, plain.URL.EscapedPath())
 	if found == nil {
 		return nil
 	}
-	tool, err := found.choose(plain, nil)
+	tool, err := found.Choose(plain, nil)
 	if err != nil {
 		return nil
 	}
 	return tool
 }
 
-// at returns the operations with that method and path, or nil if there are none.
-func (r *Routes) at(method, path string) *siblings {
+// At returns the operations with that method and path, or nil if there are none.
+func (r *Routes) At(method, path string) *Siblings {
 	root := r.methods[method]
 	if root == nil || path == "" || path[0] != '/' {
 		return nil
@@ -195,7 +213,7 @@ func (n *routeNode) child(segment string) *routeNode {
 
 // find returns the operations that match the rest of a path. It visits each node at most
 // once, because the depth of a node determines the segment that it is compared with.
-func (n *routeNode) find(rest string) *siblings {
+func (n *routeNode) find(rest string) *Siblings {
 	whole := rest
 	segment, rest, more := strings.Cut(rest, "/")
 	segment = unescapeSegment(segment)
@@ -221,7 +239,7 @@ func (n *routeNode) find(rest string) *siblings {
 
 // findWide returns the operations of the most concrete path that begins here with a parameter of any number of segments and matches
 // rest, whose segments unescape decodes. Their segments are not empty.
-func (n *routeNode) findWide(rest string, unescape func(string) string) *siblings {
+func (n *routeNode) findWide(rest string, unescape func(string) string) *Siblings {
 	if n.wide == nil || strings.Contains("/"+rest+"/", "//") {
 		return nil
 	}
@@ -244,7 +262,7 @@ func (w *wideRoute) matches(rest string, unescape func(string) string) bool {
 	return w.first.matches(unescape(rest))
 }
 
-func (n *routeNode) follow(rest string, more bool) *siblings {
+func (n *routeNode) follow(rest string, more bool) *Siblings {
 	if more {
 		return n.find(rest)
 	}
@@ -273,174 +291,4 @@ func (m *mixedRoute) matches(segment string) bool {
 		rest = rest[1+at+len(literal):]
 	}
 	return len(rest) > len(last) && strings.HasSuffix(rest, last)
-}
-
-// pathValues appends the values of the tool's path parameters, still encoded, in the order
-// of the template.
-func pathValues(t *tools.Tool, dst []string, path string) ([]string, error) {
-	rest, parts := path, t.Plan.Parts
-	for i, part := range parts {
-		if part.Literal != "" {
-			if !hasPrefixEscaped(rest, part.Literal) {
-				return nil, wrongPath(t, path)
-			}
-			rest = rest[len(part.Literal):]
-			continue
-		}
-		next := ""
-		if i+1 < len(parts) {
-			if next = parts[i+1].Literal; next == "" {
-				return nil, &RequestError{
-					Kind: request.Ambiguous, In: tools.InPath, Name: t.Plan.Arguments[part.Argument].WireName,
-					Message: "the path parameters of " + t.Operation() + " are adjacent and cannot be distinguished: call it as a tool",
-				}
-			}
-		}
-		length, err := valueLen(t, rest[:spanLen(t, rest, i)], next, i+2 >= len(parts), part.Argument)
-		if err != nil {
-			return nil, err
-		}
-		if length <= 0 {
-			return nil, wrongPath(t, path)
-		}
-		if !t.Plan.Encodings[part.Argument].Param.HasSegments(rest[:length]) {
-			return nil, wrongPath(t, path)
-		}
-		dst = append(dst, rest[:length])
-		rest = rest[length:]
-	}
-	if rest != "" {
-		return nil, wrongPath(t, path)
-	}
-	return dst, nil
-}
-
-// spanLen returns the length of the segments at the beginning of rest that have the value of the parameter at position i of the parts.
-func spanLen(t *tools.Tool, rest string, i int) int {
-	segments := t.Plan.Encodings[t.Plan.Parts[i].Argument].Param.Segments()
-	slashes := strings.Count(segments, "/")
-	if strings.Contains(segments, request.AnySegments) {
-		slashes = strings.Count(rest, "/")
-		for _, part := range t.Plan.Parts[i+1:] {
-			if slashes -= strings.Count(part.Literal, "/"); part.Literal == "" {
-				slashes -= strings.Count(t.Plan.Encodings[part.Argument].Param.Segments(), "/")
-			}
-		}
-	}
-	for at := range len(rest) {
-		if rest[at] == '/' {
-			if slashes--; slashes < 0 {
-				return at
-			}
-		}
-	}
-	return len(rest)
-}
-
-// valueLen returns the length of a path parameter's value in its segments, up to the literal next, or 0 if
-// there is no value.
-func valueLen(t *tools.Tool, segment, next string, last bool, argument int) (int, error) {
-	next, _, ends := strings.Cut(next, "/")
-	if ends || last {
-		if len(segment) < len(next) || !hasPrefixEscaped(segment[len(segment)-len(next):], next) {
-			return 0, nil
-		}
-		return len(segment) - len(next), nil
-	}
-	if segment == "" {
-		return 0, nil
-	}
-	at := strings.Index(segment[1:], next)
-	if at >= 0 && strings.Count(request.DecodeTriples(segment[1:]), request.DecodeTriples(next)) > 1 {
-		return 0, &RequestError{
-			Kind: request.Ambiguous, In: tools.InPath, Name: t.Plan.Arguments[argument].WireName,
-			Message: "the path parameters of " + t.Operation() + " cannot be distinguished: " + strconv.Quote(next) + " is between them and in one of them",
-		}
-	}
-	return at + 1, nil
-}
-
-func wrongPath(t *tools.Tool, path string) error {
-	return &RequestError{
-		Kind: WrongPath, In: tools.InPath,
-		Message: "the path " + strconv.Quote(text.Cut(path, schema.MaxProblem)) + " is not one of " + t.Operation(),
-	}
-}
-
-// hasPrefixEscaped reports whether the escaped path begins with the literal. The case of
-// the digits in %XX is ignored.
-func hasPrefixEscaped(path, literal string) bool {
-	if len(path) < len(literal) {
-		return false
-	}
-	if path[:len(literal)] == literal {
-		return true
-	}
-	for i := 0; i < len(literal); i++ {
-		if path[i] != literal[i] {
-			return false
-		}
-		if literal[i] == '%' && i+2 < len(literal) {
-			if !strings.EqualFold(path[i+1:i+3], literal[i+1:i+3]) {
-				return false
-			}
-			i += len("XX")
-		}
-	}
-	return true
-}
-
-// makeLenient makes the path tree as lenient servers see it, which ignore case, empty segments and spaces.
-func (r *Routes) makeLenient() {
-	r.lenient = make(map[string]*routeNode)
-	for _, tool := range r.tools {
-		root := r.lenient[tool.Plan.Method]
-		if root == nil {
-			root = new(routeNode)
-			r.lenient[tool.Plan.Method] = root
-		}
-		node := root.add(strings.FieldsFunc(fold(strings.Join(tool.Plan.Route(), "/")), func(c rune) bool { return c == '/' })) // fold keeps the NUL of a parameter
-		if node.siblings == nil {
-			node.siblings = new(siblings)
-		}
-		node.siblings.tools = append(node.siblings.tools, tool)
-	}
-}
-
-// pathKey returns the path without the names of its parameters.
-func pathKey(t *tools.Tool) string {
-	return strings.Join(t.Plan.Route(), "/")
-}
-
-// findFolded returns the operations of the most concrete path that matches rest, which is folded. It
-// ignores empty segments.
-func (n *routeNode) findFolded(rest string) *siblings {
-	rest = strings.TrimLeft(rest, "/")
-	if rest == "" {
-		return n.siblings
-	}
-	whole := rest
-	segment, rest, _ := strings.Cut(rest, "/")
-	if next := n.literals[segment]; next != nil {
-		if found := next.findFolded(rest); found != nil {
-			return found
-		}
-	}
-	for i := range n.mixed {
-		if m := &n.mixed[i]; m.matches(segment) {
-			if found := m.next.findFolded(rest); found != nil {
-				return found
-			}
-		}
-	}
-	if n.any != nil {
-		if found := n.any.findFolded(rest); found != nil {
-			return found
-		}
-	}
-	if n.wide == nil {
-		return nil
-	}
-	full := strings.FieldsFunc(whole, func(c rune) bool { return c == '/' })
-	return n.findWide(strings.Join(full, "/"), func(segment string) string { return segment })
 }

@@ -1,8 +1,11 @@
 package match
 
 import (
+	"net/http"
+	"net/url"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -34,10 +37,7 @@ paths:
   /straße:
     get: {operationId: street, responses: {}}
 `
-	toolset, err := tools.Build([]byte(document), tools.BuildOptions{Name: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	toolset := buildTools(t, document)
 	if len(toolset.Tools()) != toolset.Report.Operations {
 		t.Fatal(toolset.Report.Warnings)
 	}
@@ -90,5 +90,37 @@ paths:
 	}
 	if n := testing.AllocsPerRun(100, func() { routes.Tool("GET", "/v1/trips/7/seats") }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func buildTools(t *testing.T, document string) *tools.Toolset {
+	t.Helper()
+	toolset, err := tools.Build([]byte(document), tools.BuildOptions{Name: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return toolset
+}
+
+// TestRoutes_ToolOf checks what a request is described by.
+func TestRoutes_ToolOf(t *testing.T) {
+	routes := NewRoutes(buildTools(t, testkit.SharedPaths))
+	for target, want := range map[string]string{
+		"/v1/services/rest/?method=photos.delete": "get_services_rest_method_photos_delete",
+		"/v1/search?mode=slow":                    "search",
+		"/v1/search?mode=fast":                    "", // could be either
+		"/v1/none":                                "",
+	} {
+		parsed, err := url.ParseRequestURI(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if tool := routes.ToolOf(&http.Request{Method: "GET", URL: parsed}); tool != nil {
+			got = tool.Name
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", target, got, want)
+		}
 	}
 }

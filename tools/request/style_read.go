@@ -27,6 +27,27 @@ const (
 	single = String | Integer | Number | Boolean
 )
 
+// TypeOf returns the type with a name of JSON Schema, or 0.
+func TypeOf(name string) Types {
+	switch name {
+	case "string":
+		return String
+	case "integer":
+		return Integer
+	case "number":
+		return Number | Integer
+	case "boolean":
+		return Boolean
+	case "array":
+		return Array
+	case "object":
+		return Object
+	case "null":
+		return Null
+	}
+	return 0
+}
+
 // A Shape describes the types of a parameter's values, since text in a request has no
 // types. The nil Shape allows any type.
 type Shape interface {

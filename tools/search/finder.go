@@ -11,9 +11,10 @@ import (
 // Finder finds tools of a Toolset. Its index is built when it is first needed. It is safe for
 // concurrent use and implements tools.Finder.
 type Finder struct {
-	names    []string
-	index    func() *Index
-	semantic *semantic // nil without an Embedder
+	Ranker Ranker // nil for none; set it before the first search
+
+	names []string
+	index func() *Index
 }
 
 // NewFinder returns the Finder of these tools.
@@ -40,25 +41,17 @@ func NewJoinedFinder(set *tools.Toolset) *Finder {
 	return f
 }
 
-// NewSemanticFinder returns a Finder that also ranks the tools by the vectors of an Embedder, and fuses
-// both rankings. The vectors are computed in the background at the first search. Until then, and while
-// the Embedder fails, it finds tools by their words only; warn is called with the reason, from time to
-// time. Previous is the Finder of an earlier version of the tools, or nil: vectors of equal tools are
-// taken from it.
-func NewSemanticFinder(toolset []*tools.Tool, embedder Embedder, previous tools.Finder, warn func(error)) *Finder {
-	f := NewFinder(toolset)
-	var before *semantic
-	if p, ok := previous.(*Finder); ok {
-		before = p.semantic
-	}
-	f.semantic = newSemantic(Entries(toolset), embedder, before, warn)
-	return f
+// A Ranker ranks tools in another way than by their words.
+type Ranker interface {
+	// Rank returns up to limit hits for each request, best first, of the entries for which keep returns true. It returns nil if it
+	// cannot rank now.
+	Rank(requests []string, limit int, keep func(entry int) bool) [][]Hit
 }
 
 const (
 	maxRequests = 5 // requests that are searched at once; further ones are ignored
 
-	// fusedRanks is the number of hits by words and by vectors that are fused, at least.
+	// fusedRanks is the number of hits by words and of the Ranker that are fused, at least.
 	fusedRanks = 50
 
 	// fusionRank is the constant k of reciprocal rank fusion: a hit at rank r (from 0) counts
@@ -66,7 +59,7 @@ const (
 	fusionRank = 60
 )
 
-// Find implements tools.Finder. The rankings of a request by words and by vectors are fused by reciprocal
+// Find implements tools.Finder. The rankings of a request by words and by the Ranker are fused by reciprocal
 // rank.
 func (f *Finder) Find(requests []string, limit int, keep func(name string) bool) []tools.Match {
 	requests = requests[:min(len(requests), maxRequests)]
@@ -75,8 +68,8 @@ func (f *Finder) Find(requests []string, limit int, keep func(name string) bool)
 	for i, request := range requests {
 		lists[i] = f.index().Search(request, max(limit, fusedRanks), kept)
 	}
-	if f.semantic != nil {
-		for i, list := range f.semantic.rank(requests, max(limit, fusedRanks), kept) {
+	if f.Ranker != nil {
+		for i, list := range f.Ranker.Rank(requests, max(limit, fusedRanks), kept) {
 			lists[i] = fuse(lists[i], list)
 		}
 	}

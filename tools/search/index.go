@@ -12,8 +12,8 @@
 //     title or first sentence says what the request says, and if its action (read, create, update or
 //     delete; see package verb) is that of the request's verb.
 //
-// A Finder searches the tools of a Toolset. It may rank them by the vectors of an embeddings server too
-// (semantic.go), and then fuses both rankings.
+// A Finder searches the tools of a Toolset. If it has a Ranker, such as that of package
+// embeddings, it fuses both rankings.
 //
 // The stems of words are those of the Snowball algorithm for English. An Index is immutable and safe
 // for concurrent use.

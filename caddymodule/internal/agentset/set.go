@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/match"
+	"github.com/fairwayhq/fairway/tools/plainrequest"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -27,8 +27,8 @@ type Set struct {
 	Only   *Agent            // the only agent of the files; nil if there are none or several
 	Names  *Names
 
-	Routes *match.Routes // match plain requests to the tools of the matched toolsets
-	Loaded bool          // all toolsets that plain requests are matched to are loaded
+	Routes *plainrequest.Routes // match plain requests to the tools of the matched toolsets
+	Loaded bool                 // all toolsets that plain requests are matched to are loaded
 
 	// Credentials are the places in a request where callers send credentials for the APIs.
 	Credentials callerCredentials
@@ -106,7 +106,7 @@ func newSet(d documents, toolsets []Tools, owners map[string]string, checkRemote
 		}
 	}
 	s.Credentials.sort()
-	s.Routes = match.NewRoutes(matched...)
+	s.Routes = plainrequest.NewRoutes(matched...)
 	if slices.Contains(s.views, nil) {
 		owners = nil // names are final when all toolsets are loaded
 	}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -66,24 +65,12 @@ type Signer struct {
 // NewSigner returns a Signer for secrets. Both lists must have a secret.
 func NewSigner(secrets *Secrets) *Signer {
 	g := &Signer{Secrets: secrets}
-	for _, key := range derive(secrets.Sign, "session") {
+	for _, key := range seal.Keys(secrets.Sign, "fairway mcp session") {
 		g.macs = append(g.macs, &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }})
 	}
-	g.State = seal.New(derive(secrets.Sign, "request state")...)
-	g.Tasks = seal.New(derive(secrets.Seal, "request state")...)
+	g.State = seal.Derive(secrets.Sign, "fairway mcp request state")
+	g.Tasks = seal.Derive(secrets.Seal, "fairway mcp request state")
 	return g
-}
-
-// derive returns the keys that secrets have for a purpose.
-func derive(secrets [][]byte, purpose string) [][]byte {
-	keys := make([][]byte, len(secrets))
-	for i, secret := range secrets {
-		var err error
-		if keys[i], err = hkdf.Key(sha256.New, secret, nil, "fairway mcp "+purpose, sha256.Size); err != nil {
-			panic(err) // cannot happen: the length is valid
-		}
-	}
-	return keys
 }
 
 // Issue returns the id of a new session.
