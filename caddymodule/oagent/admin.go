@@ -195,7 +195,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	if isNewest {
 		return newest(r, guard, limit)
 	}
-	engagements, _, err := guard.Engagements.Page(r.Context(), r.URL.Query().Get("after"), limit)
+	engagements, _, err := guard.Engagements.Page(r.Context(), "", r.URL.Query().Get("after"), limit)
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
