@@ -203,7 +203,7 @@ func recordedOrders(t *testing.T, file string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engagements, _, err := guard.Engagements.Page(t.Context(), "", 10)
+	engagements, _, err := guard.Engagements.Page(t.Context(), "", "", 10)
 	if err != nil || len(engagements) != 1 {
 		t.Fatalf("%d Engagements, %v", len(engagements), err)
 	}

@@ -518,7 +518,7 @@ guardrails:
 	if want := [...]any{at.UTC(), "desk", alice, "e1"}; got != want {
 		t.Errorf("the Engagement: got %v, want %v", got, want)
 	}
-	all, _, err := g.Engagements.Page(t.Context(), "", 10)
+	all, _, err := g.Engagements.Page(t.Context(), "", "", 10)
 	if err != nil || len(all) != 1 || all[0].Key != b.Key() {
 		t.Errorf("%+v, error %v", all, err)
 	}
@@ -578,7 +578,7 @@ func TestStatus(t *testing.T) {
 		{"act", engagement.StatusAwaitingModel}, {"ask", engagement.StatusAwaitingReview}, {"act", engagement.StatusError},
 	} {
 		outcomeOf(t, g, call(a, step.name, `{}`), `{}`)
-		all, _, err := g.Engagements.Page(t.Context(), "", 10)
+		all, _, err := g.Engagements.Page(t.Context(), "", "", 10)
 		if err != nil || len(all) != 1 || all[0].Status != step.status {
 			t.Errorf("%s: %+v, %v", step.name, all, err)
 		}

@@ -42,7 +42,7 @@ type Fault struct { //nolint:errname // more often a reason than an error
 
 // Error says what is wrong and where.
 func (f Fault) Error() string {
-	message := f.Field + ": " + f.Reason.message()
+	message := f.Field + ": " + messages[f.Reason]
 	if f.Reason == ReasonPattern {
 		message += patternOf(f.Field)
 	}
@@ -67,14 +67,7 @@ func patternOf(field string) string {
 	return " that is required"
 }
 
-// message returns the text of the reason for error messages.
-func (r Reason) message() string {
-	if message := messages[r]; message != "" {
-		return message
-	}
-	return string(r)
-}
-
+// messages are the texts of the reasons for error messages.
 var messages = map[Reason]string{
 	ReasonRepeated:  "the header is repeated; send it once",
 	ReasonEmpty:     "empty; omit it or set a value",

@@ -71,14 +71,6 @@ func checkBudgets(all []Budget, prices []Price) error {
 	return err
 }
 
-// budgetsFor returns run.Options.Budgets: nil if there are none.
-func budgetsFor(all []Budget) func(*run.Assignment) []run.Budget {
-	if len(all) == 0 {
-		return nil
-	}
-	return func(of *run.Assignment) []run.Budget { return budgetsOf(all, of) }
-}
-
 // budgetsOf returns the budgets that apply to a run.
 func budgetsOf(all []Budget, of *run.Assignment) (apply []run.Budget) {
 	names := map[string][]string{ofUser: {of.User.ID}, ofAgent: {of.Agent}, ofGroup: groupsOf(of), ofTotal: {""}}

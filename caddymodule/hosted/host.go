@@ -216,7 +216,8 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		Guard: opened, Agent: h.agent, Model: h.options.Model.Of, Tools: agentTools{h}, Groups: groupsOf,
 
 		Limits: h.options.Limits.Run(), AgentLimits: runLimits(h.options.AgentLimits), Workers: h.options.Workers, TTL: time.Duration(h.options.Handler.EngagementTTL),
-		Budgets: budgetsFor(h.options.Budgets), BudgetChecked: budgetMetrics(h.options.Budgets).checked,
+		Budgets:       func(of *run.Assignment) []run.Budget { return budgetsOf(h.options.Budgets, of) },
+		BudgetChecked: budgetMetrics(h.options.Budgets).checked,
 
 		Warn: h.warn, Report: h.report, Trace: h.trace, Notices: h.notices(), Decide: h.decide,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext,

@@ -150,6 +150,6 @@ func listEngagements(r *http.Request) (any, error) {
 	if isNewest {
 		return newest(r, guard, limit)
 	}
-	engagements, _, err := guard.Engagements.Page(r.Context(), r.URL.Query().Get("after"), limit)
+	engagements, _, err := guard.Engagements.Page(r.Context(), "", r.URL.Query().Get("after"), limit)
 	return slices.Concat([]*engagement.Summary{}, engagements), err
 }

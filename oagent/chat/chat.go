@@ -23,7 +23,7 @@ type Format int
 const (
 	Completions Format = iota + 1 // OpenAI's chat completions: POST …/chat/completions
 	Responses                     // OpenAI's responses: POST …/responses
-	Messages                      // Formats.
+	Messages                      // Anthropic's messages: POST …/messages
 )
 
 // FormatOf returns the format for the end of a path, or 0 for any other path.
@@ -37,17 +37,4 @@ func FormatOf(path string) Format {
 		return Messages
 	}
 	return 0
-}
-
-// String returns the name of the API.
-func (f Format) String() string {
-	switch f {
-	case Completions:
-		return "chat completions"
-	case Responses:
-		return "responses"
-	case Messages:
-		return "messages"
-	}
-	return "unknown"
 }

@@ -109,12 +109,12 @@ func TestRecords_PageOf_many(t *testing.T) {
 				}
 			}
 			list("own", func(after string) ([]*engagement.Summary, string, error) {
-				return records.PageOf(t.Context(), "ada", after, 2)
+				return records.Page(t.Context(), "ada", after, 2)
 			}, 2, own, own)
 			list("all", func(after string) ([]*engagement.Summary, string, error) {
-				return records.Page(t.Context(), after, 50)
+				return records.Page(t.Context(), "", after, 50)
 			}, 50, 3, 150)
-			if found, _, err := records.PageOf(t.Context(), "bob", "", 50); err != nil || len(found) != 0 {
+			if found, _, err := records.Page(t.Context(), "bob", "", 50); err != nil || len(found) != 0 {
 				t.Errorf("a user without Engagements: %d, error %v", len(found), err)
 			}
 			of := engagement.Ref{Agent: "desk", ID: "0", User: engagement.User{ID: "ada"}}

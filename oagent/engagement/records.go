@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -244,21 +243,13 @@ func (s *Records) Get(ctx context.Context, key string) (*Summary, error) {
 }
 
 // Page returns up to limit Engagements (MaxPage at most) in the order of their
-// keys. It starts after the given key, or at the beginning if after is "". next is the key to
-// pass as after for the next page; it is "" on the last page.
-func (s *Records) Page(ctx context.Context, after string, limit int) (engagements []*Summary, next string, err error) {
-	return s.page(ctx, keyPrefix, after, limit)
-}
-
-// PageOf is Page for the Engagements of one user. It reads no others.
-func (s *Records) PageOf(ctx context.Context, user, after string, limit int) (engagements []*Summary, next string, err error) {
-	engagements, next, err = s.page(ctx, keyPrefix+userDigits(user), after, limit)
-	engagements = slices.DeleteFunc(engagements, func(e *Summary) bool { return e.User.ID != user })
-	return engagements, next, err
-}
-
-// page returns the Engagements whose keys in the store have a prefix.
-func (s *Records) page(ctx context.Context, prefix, after string, limit int) (engagements []*Summary, next string, err error) {
+// keys. If user is not "", it returns only those of that user, and reads few others. It starts after the given key, or at the
+// beginning if after is "". next is the key to pass as after for the next page; it is "" on the last page.
+func (s *Records) Page(ctx context.Context, user, after string, limit int) (engagements []*Summary, next string, err error) {
+	prefix := keyPrefix
+	if user != "" {
+		prefix += userDigits(user)
+	}
 	if after != "" {
 		after = keyPrefix + after
 	}
@@ -280,7 +271,9 @@ func (s *Records) page(ctx context.Context, prefix, after string, limit int) (en
 		if err != nil {
 			return nil, "", err
 		}
-		engagements = append(engagements, e)
+		if user == "" || e.User.ID == user {
+			engagements = append(engagements, e)
+		}
 	}
 	return engagements, next, nil
 }

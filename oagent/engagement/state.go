@@ -257,7 +257,7 @@ type Ref struct {
 
 // Key returns the name of the Engagement within this server: 40 hexadecimal digits. The user
 // and the id cannot be recovered from it. The keys of a user begin with the same digits, so that the
-// store finds the Engagements of a user without reading others, see Records.PageOf.
+// store finds the Engagements of a user without reading others, see Records.Page.
 func (r *Ref) Key() string {
 	if r.Reviewed != "" {
 		return Digest(r.Agent, "", "", r.Reviewed)

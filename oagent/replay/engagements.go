@@ -59,14 +59,8 @@ type openCall struct {
 // Run adds the calls from report.Since to report.Until to the report. The error is one of the store, or of ctx.
 func (e *Engagements) Run(ctx context.Context, report *Report) error {
 	e.report = report
-	list := e.Records.Page
-	if e.User != "" {
-		list = func(ctx context.Context, after string, limit int) ([]*engagement.Summary, string, error) {
-			return e.Records.PageOf(ctx, e.User, after, limit)
-		}
-	}
 	for after := ""; ; {
-		page, next, err := list(ctx, after, pageSize)
+		page, next, err := e.Records.Page(ctx, e.User, after, pageSize)
 		if err != nil {
 			return err
 		}

@@ -403,7 +403,7 @@ func TestEngagements_change_nothing(t *testing.T) {
 	s := newSite(t, base)
 	traffic(s)
 	state := func() string {
-		page, _, err := s.guard.Engagements.Page(t.Context(), "", 100)
+		page, _, err := s.guard.Engagements.Page(t.Context(), "", "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,18 +22,9 @@ type Exchange struct {
 	Tool     *tools.Tool // the operation; nil if it is unknown
 }
 
-// Takes decides from the status and header whether a response can be enhanced. It
+// Suits decides from the status and header whether a response can be enhanced, if the request has a valid context. It
 // returns "" if it can, and the caller must then buffer the whole body for Append.
-// Otherwise it returns the reason.
-func (e *Enhancer) Takes(x *Exchange) Reason {
-	if x.Incoming == nil || !x.Incoming.Valid() {
-		return NoContext
-	}
-	return e.Suits(x)
-}
-
-// Suits is like Takes, but assumes that the request has a valid context. It does not
-// use x.Incoming.
+// Otherwise it returns the reason. It does not use x.Incoming.
 func (e *Enhancer) Suits(x *Exchange) Reason {
 	switch {
 	case !e.applies(x.Tool):

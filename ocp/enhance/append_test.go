@@ -167,9 +167,6 @@ func TestWithoutContext(t *testing.T) {
 			if out, outcome := e.Append(context.Background(), nil, []byte(`{}`), x); outcome.Reason != enhance.NoContext || out != nil {
 				t.Errorf("got %s, %+v", out, outcome)
 			}
-			if reason := e.Takes(x); reason != enhance.NoContext {
-				t.Errorf("takes: %s", reason)
-			}
 		})
 	}
 }
@@ -212,7 +209,7 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-func TestTakes(t *testing.T) {
+func TestSuits(t *testing.T) {
 	e := one(t, `1`)
 	errors := compile(t, enhance.Options{Errors: true}, enhance.Property{Name: "p", Expression: `1`})
 	for name, test := range map[string]struct {
@@ -246,7 +243,7 @@ func TestTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := exchange(t, planner())
 			test.change(x)
-			if got := test.enhancer.Takes(x); got != test.want {
+			if got := test.enhancer.Suits(x); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -5,7 +5,7 @@
 // Data passes through it in three steps:
 //
 //  1. [Compile] turns property names and expressions into an [Enhancer], once.
-//  2. [Enhancer.Takes] decides from a response's status and header whether the
+//  2. [Enhancer.Suits] decides from a response's status and header whether the
 //     response can be enhanced and must be buffered.
 //  3. [Enhancer.Append] evaluates the expressions over an [Exchange] and inserts the
 //     values into the body. All other bytes of the body stay unchanged. JSON is

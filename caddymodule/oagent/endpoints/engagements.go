@@ -300,18 +300,14 @@ func (q engagementRequest) readEngagements(query url.Values, limit int, shown fu
 	if q.IsAuditor() {
 		user = query.Get("user")
 	}
-	switch {
-	case query.Get("order") == "newest":
+	if query.Get("order") == "newest" {
 		found, next, err = records.Newest(q.R.Context(), user, after, limit, shown)
 		if found == nil {
 			found = []*engagement.Summary{}
 		}
 		return found, next, err
-	case user == "":
-		found, next, err = records.Page(q.R.Context(), after, limit)
-	default:
-		found, next, err = records.PageOf(q.R.Context(), user, after, limit)
 	}
+	found, next, err = records.Page(q.R.Context(), user, after, limit)
 	return slices.DeleteFunc(found, func(e *engagement.Summary) bool { return !shown(e) }), next, err
 }
 

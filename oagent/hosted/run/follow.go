@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"errors"
+
+	"github.com/fairwayhq/fairway/store"
 )
 
 const textBuffer = 64 // pieces of text that a slow subscriber may lag behind; it misses further ones, and the state has the whole text
@@ -85,10 +87,11 @@ func (r *Runner) watch(ctx context.Context, id string, states chan<- *State) err
 
 // next returns the first state, or waits until it differs from the encoded one.
 func (s *storage) next(ctx context.Context, id string, seen []byte) (*State, []byte, error) {
+	read := s.store.Get
 	if seen != nil {
-		return s.wait(ctx, id, seen)
+		read = func(ctx context.Context, key string) (store.Record, error) { return s.store.Wait(ctx, key, seen) }
 	}
-	r, err := s.store.Get(ctx, s.realm+stateKey+id)
+	r, err := read(ctx, s.realm+stateKey+id)
 	st, err := decodeRecord(id, r, err)
 	return st, r.Value, err
 }

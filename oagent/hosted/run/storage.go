@@ -86,14 +86,6 @@ func (s *storage) get(ctx context.Context, id string) (*State, error) {
 	return decodeRecord(id, r, err)
 }
 
-// wait blocks until the state differs from the encoded one, and returns the state with its
-// encoding.
-func (s *storage) wait(ctx context.Context, id string, seen []byte) (*State, []byte, error) {
-	r, err := s.store.Wait(ctx, s.realm+stateKey+id, seen)
-	st, err := decodeRecord(id, r, err)
-	return st, r.Value, err
-}
-
 func decodeRecord(id string, r store.Record, err error) (*State, error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
