@@ -38,16 +38,3 @@ func FormatOf(path string) Format {
 	}
 	return 0
 }
-
-// String returns the name of the API.
-func (f Format) String() string {
-	switch f {
-	case Completions:
-		return "chat completions"
-	case Responses:
-		return "responses"
-	case Messages:
-		return "messages"
-	}
-	return "unknown"
-}
