@@ -65,7 +65,7 @@ var directives = map[string][]string{
 	"mcpevents":   {"app", "directive", "events", "mcp", "route"},
 	"archive":     {"directive", "stores"},
 	"calls":       {"directive", "stores"},
-	"files":       {"app", "directive", "mcp", "route", "stores"},
+	"files":       {"bodies", "directive", "mcp", "route", "stores"},
 	"inspectors":  {"directive", "inspect"},
 	"console":     {"app", "calls", "directive", "oagent", "replay", "route"},
 	"stdio":       {"app", "auth", "calls", "commands", "mcp", "otc", "route"},
