@@ -81,6 +81,7 @@ var comparisons = []struct {
 	{"rivals", compareRivals},
 	{"lists", compareLists},
 	{"tasks", compareTasks},
+	{"files", compareFiles},
 	{"mcpservers", compareMCPServers},
 	{"conversations", measureConversations},
 	{"shares", compareShares},

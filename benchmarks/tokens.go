@@ -6,9 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -193,4 +197,147 @@ func (c *taskCalls) run(run func(*tools.Toolset, *tools.Call, func(*tools.Tool) 
 	body := run(c.set, call, func(*tools.Tool) bool { return true }).Body
 	c.size += len(text) + len(body)
 	return body, nil
+}
+
+const (
+	fileSize      = 5 << 20 // bytes
+	maxFileTokens = 400     // target for a file of that size in each direction
+)
+
+// compareFiles prints how many tokens a file costs a model: one that a tool takes, with create_upload and the call, and one that a tool
+// returns. They are those of whole JSON-RPC messages, of which a model sees a part.
+func compareFiles(ctx context.Context, t *table, g *gateway, _ settings) error {
+	content := bytes.Repeat([]byte{0, 1, 2, 3, 0xff}, fileSize/5)
+	taken := make(chan bool, 1)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "video/mp4")
+			_, _ = w.Write(content)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		taken <- bytes.Equal(body, content)
+	}))
+	defer api.Close()
+	own, err := g.startFiles(ctx, strings.TrimPrefix(api.URL, "http://"))
+	if err != nil {
+		return err
+	}
+	defer own.stop()
+	f := fileCalls{url: "http://" + own.tools + "/mcp"}
+	created, err := f.call(ctx, "create_upload", `{"tool":"put_file","field":"body","name":"report.pdf","type":"application/pdf"}`)
+	if err != nil {
+		return err
+	}
+	var upload struct {
+		Upload     string
+		Descriptor struct{ URL string }
+	}
+	if err := json.Unmarshal(created, &upload); err != nil {
+		return fmt.Errorf("%w: %s", err, created)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, upload.Descriptor.URL, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/pdf")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := f.call(ctx, "put_file", `{"body":{"upload":"`+upload.Upload+`"}}`); err != nil {
+		return err
+	} else if !<-taken {
+		return errors.New("the API got another file")
+	}
+	sent := f.size / result.BytesPerToken
+	link, err := f.call(ctx, "get_file", `{}`)
+	if err != nil {
+		return err
+	} else if !bytes.Contains(link, []byte(`"uri"`)) {
+		return fmt.Errorf("the response is no link: %.200s", link)
+	}
+	returned := f.size/result.BytesPerToken - sent
+	t.section("Tokens that a file of 5 MB costs", "direction", "tokens", "target", "as base64")
+	inBase64 := fmt.Sprint(fileSize * 4 / 3 * 2 / 3) // of which a token has about 1.5 characters
+	t.line("to a tool", fmt.Sprint(sent), atMost(maxFileTokens).verdict(float64(sent)), inBase64)
+	t.line("from a tool", fmt.Sprint(returned), atMost(maxFileTokens).verdict(float64(returned)), inBase64)
+	return nil
+}
+
+// startFiles starts a process with uploads in front of an API with files.
+func (g *gateway) startFiles(ctx context.Context, api string) (*gateway, error) {
+	const document = `{"openapi":"3.1.0","info":{"title":"Files","version":"1"},"paths":{"/file":{
+		"put":{"operationId":"put_file","requestBody":{"required":true,"content":{"application/pdf":{}}},"responses":{"200":{"description":"ok"}}},
+		"get":{"operationId":"get_file","responses":{"200":{"description":"ok","content":{"video/mp4":{}}}}}}}}`
+	if err := os.WriteFile(filepath.Join(g.dir, "files.json"), []byte(document), 0o600); err != nil {
+		return nil, err
+	}
+	own := &gateway{upstream: g.upstream, dir: g.dir}
+	if err := freeAddresses(&own.admin, &own.tools); err != nil {
+		return nil, err
+	}
+	caddyfile := fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	log {
+		level ERROR
+	}
+	agents {
+		store bolt files.db
+		toolset files files.json {
+			max_response 8MiB
+		}
+		uploads http://%s/uploads
+	}
+}
+http://%[2]s {
+	agent_uploads
+	mcp /mcp files
+	reverse_proxy /file %s
+	reverse_proxy %s
+}
+`, own.admin, own.tools, api, g.upstream)
+	if err := own.prepare(ctx, g.cmd.Path, "files", caddyfile); err != nil {
+		return nil, err
+	}
+	return own, own.start(ctx, own.tools)
+}
+
+// fileCalls calls tools, and counts the bytes of the messages.
+type fileCalls struct {
+	url  string
+	size int
+}
+
+// call returns the text of the result.
+func (f *fileCalls) call(ctx context.Context, tool, arguments string) ([]byte, error) {
+	message := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, strings.NewReader(message))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	f.size += len(message) + len(body)
+	var m struct {
+		Result struct {
+			Content []struct{ Text string }
+			IsError bool
+		}
+	}
+	if err := json.Unmarshal(body, &m); err != nil || len(m.Result.Content) == 0 || m.Result.IsError {
+		return nil, fmt.Errorf("%s failed: %.500s", tool, body)
+	}
+	return []byte(m.Result.Content[0].Text), nil
 }

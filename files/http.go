@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -37,14 +38,15 @@ func (s *Store) Serve(w http.ResponseWriter, r *http.Request, secret string) (ha
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		status, message = refusal.Status, refusal.Message
 	}
-	if err != nil && status == 0 {
+	switch {
+	case err == nil:
+		return path.Base(key), f, nil
+	case status == 0:
 		respond.WriteProblem(w, http.StatusServiceUnavailable, "No file", "the gateway cannot store or read the file; the reason is in its log")
 		return "", nil, err
-	} else if err != nil {
-		respond.WriteProblem(w, status, "No file", message)
-		return "", nil, nil //nolint:nilerr // the client gets the refusal
 	}
-	return path.Base(key), f, nil
+	respond.WriteProblem(w, status, "No file", message)
+	return "", nil, nil //nolint:nilerr // the client gets the refusal
 }
 
 func (s *Store) serve(w http.ResponseWriter, r *http.Request, key string) (*File, error) {
@@ -127,12 +129,7 @@ func open(r *http.Request, to *record) (f File, end func() error, err error) {
 	}
 	f.Name, f.Type = request.CleanFilename(f.Name), httpheader.MediaType(contentType)
 	if f.Type == "" || f.Type == octetStream || f.Type == "application/x-www-form-urlencoded" { // what curl sends for any file
-		f.Type = octetStream
-		if byName := mime.TypeByExtension(path.Ext(f.Name)); to.Type != "" {
-			f.Type = to.Type
-		} else if byName != "" {
-			f.Type = httpheader.MediaType(byName)
-		}
+		f.Type = cmp.Or(to.Type, httpheader.MediaType(mime.TypeByExtension(path.Ext(f.Name))), octetStream)
 	}
 	if max(len(f.Name), len(f.Type)) > request.MaxFilename {
 		err = &Refusal{http.StatusBadRequest, "the name or the type of the file is too long"}

@@ -8,6 +8,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +37,7 @@ const (
 	KeyPrefix = "files/"
 
 	handleSize = 26               // digits of base32: 130 bits of the hash of a secret
-	grace      = 15 * time.Minute // how long an expired URL is still known as such, and an upload in progress is kept if its node dies
+	grace      = 15 * time.Minute // how long an expired URL of an upload is still known as such, and an upload in progress is kept if its node dies
 	cleanup    = 10 * time.Second
 )
 
@@ -137,7 +139,8 @@ func keyOf(secret string) string {
 	return KeyPrefix + owner + "/" + Prefix + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:handleSize])
 }
 
-// Create creates an upload of a file of which something may be known.
+// Create creates an upload of a file of which something may be known. It stores the record before it counts what the owner has: so that of
+// requests at the same time, on any node, each counts the others, and the limits hold without a lock.
 func (s *Store) Create(ctx context.Context, o Owner, f File, l Limits) (Ticket, error) {
 	f.SHA256 = strings.ToLower(f.SHA256)
 	if l.MaxSize <= 0 || l.MaxSize > s.MaxSize {
@@ -146,36 +149,48 @@ func (s *Store) Create(ctx context.Context, o Owner, f File, l Limits) (Ticket, 
 	if err := l.Check(f); err != nil {
 		return Ticket{}, err
 	}
-	st, err := s.Open(ctx)
-	if err != nil {
-		return Ticket{}, err
-	}
-	r := record{File: f, Limits: l, Owner: o, State: issued, Created: time.Now().Unix(), Until: time.Now().Add(s.Redeem).Unix()}
-	total := r.reserved()
-	keys, err := st.Keys(ctx, KeyPrefix+o.ID+"/", "", s.MaxFiles)
-	for _, key := range keys {
-		if other, err := s.load(ctx, key); err == nil {
-			total += other.reserved()
-		}
-	}
-	if err != nil || len(keys) == s.MaxFiles || total > s.MaxTotal {
-		return Ticket{}, errors.Join(err, errFull)
-	}
+	expires := time.Now().Add(s.Redeem)
 	secret := o.ID + "." + rand.Text() + rand.Text() // 260 bits
-	err = s.change(ctx, keyOf(secret), func(now *record) error {
-		*now = r
+	key := keyOf(secret)
+	err := s.change(ctx, key, func(now *record) error {
+		*now = record{File: f, Limits: l, Owner: o, State: issued, Created: time.Now().Unix(), Until: expires.Unix()}
 		return nil
 	})
-	return Ticket{keyOf(secret)[len(KeyPrefix+o.ID+"/"):], secret, time.Unix(r.Until, 0).UTC(), l.MaxSize}, err
+	if err == nil {
+		err = s.checkTotal(ctx, o)
+	}
+	if err != nil {
+		s.discard(ctx, key)
+	}
+	return Ticket{path.Base(key), secret, expires.UTC(), l.MaxSize}, err
 }
 
-// reserved returns the bytes that count as the owner's.
-func (r *record) reserved() int64 {
-	if r.Size == 0 && r.State != complete {
-		return r.MaxSize
+// checkTotal returns a refusal if an owner has too much. A file whose size is not known yet counts as the largest one.
+func (s *Store) checkTotal(ctx context.Context, o Owner) error {
+	st, err := s.Open(ctx)
+	if err != nil {
+		return err
 	}
-	return r.Size
+	keys, err := st.Keys(ctx, KeyPrefix+o.ID+"/", "", s.MaxFiles+1)
+	total := int64(0)
+	for _, key := range keys {
+		r, err := s.load(ctx, key)
+		switch {
+		case err != nil: // it has just expired or was refused
+		case r.Size == 0 && !r.isStored():
+			total += r.MaxSize
+		default:
+			total += r.Size
+		}
+	}
+	if err == nil && (len(keys) > s.MaxFiles || total > s.MaxTotal) {
+		return errFull
+	}
+	return err
 }
+
+// isStored reports whether the content is complete.
+func (r *record) isStored() bool { return r.State == complete || r.State == linked }
 
 // change changes a record, which may be zero.
 func (s *Store) change(ctx context.Context, key string, change func(*record) error) error {
@@ -194,7 +209,7 @@ func (s *Store) change(ctx context.Context, key string, change func(*record) err
 			return store.Change{}, err
 		}
 		lifetime := time.Until(time.Unix(r.Until, 0))
-		if r.State != complete {
+		if !r.isStored() {
 			lifetime += grace
 		}
 		value, err := json.Marshal(r)
@@ -216,17 +231,14 @@ func (s *Store) load(ctx context.Context, key string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(key) > store.MaxKey {
-		return nil, errUnknown
-	}
 	found, err := st.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTooLarge) { // a long handle has a long key
 		return nil, errUnknown
 	} else if err != nil {
 		return nil, err
 	}
 	r := new(record)
-	if err := stored.Decode("files", key, found.Value, r); err != nil || r.State != complete || time.Now().Unix() < r.Until {
+	if err := stored.Decode("files", key, found.Value, r); err != nil || !r.isStored() || time.Now().Unix() < r.Until {
 		return r, err
 	}
 	return nil, errUnknown
@@ -267,13 +279,18 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 		})
 	}
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
-		defer cancel()
-		if st, err := s.Open(ctx); err == nil {
-			_ = st.Delete(ctx, key) // otherwise it expires
-		}
+		s.discard(ctx, key)
 	}
 	return f, err
+}
+
+// discard deletes a file that was refused. If that fails, the file expires.
+func (s *Store) discard(ctx context.Context, key string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	if st, err := s.Open(ctx); err == nil {
+		_ = st.Delete(ctx, key)
+	}
 }
 
 // write appends a content to the log of a record. It returns the size, and the SHA-256 in hex.
@@ -301,20 +318,16 @@ func (s *Store) write(ctx context.Context, key string, r *record, body io.Reader
 	return size, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// Link stores a file whose URL returns it.
-func (s *Store) Link(ctx context.Context, o Owner, f File, body io.Reader) (Ticket, File, error) {
-	return s.add(ctx, o, f, Limits{}, body, linked)
-}
-
-// Add stores a file as if it was uploaded.
-func (s *Store) Add(ctx context.Context, o Owner, f File, l Limits, body io.Reader) (Ticket, File, error) {
-	return s.add(ctx, o, f, l, body, complete)
-}
-
-func (s *Store) add(ctx context.Context, o Owner, f File, l Limits, body io.Reader, state string) (Ticket, File, error) {
+// Add stores a file as if it was uploaded. If it is a link, it is kept until the Ticket expires, and the URL returns it.
+func (s *Store) Add(ctx context.Context, o Owner, f File, l Limits, content []byte, isLink bool) (Ticket, File, error) {
+	f.Size = int64(len(content))
+	state := complete
+	if isLink {
+		state = linked
+	}
 	t, err := s.Create(ctx, o, f, l)
 	if err == nil {
-		f, err = s.receive(ctx, keyOf(t.Secret), f, body, func() error { return nil }, state)
+		f, err = s.receive(ctx, keyOf(t.Secret), f, bytes.NewReader(content), func() error { return nil }, state)
 	}
 	return t, f, err
 }
@@ -322,12 +335,9 @@ func (s *Store) add(ctx context.Context, o Owner, f File, l Limits, body io.Read
 // Describe returns the file of a handle. For other owners than its own, it does not exist.
 func (s *Store) Describe(ctx context.Context, o Owner, handle string) (File, error) {
 	r, err := s.load(ctx, KeyPrefix+o.ID+"/"+handle)
-	switch {
-	case err != nil:
+	if err != nil {
 		return File{}, err
-	case r.State == linked:
-		return File{}, errUnknown
-	case r.State != complete:
+	} else if !r.isStored() {
 		return File{}, errEmpty
 	}
 	return r.File, nil
@@ -351,23 +361,14 @@ func (s *Store) Content(ctx context.Context, o Owner, handle string, f File, cal
 			return nil, err
 		}
 	}
-	st, err := s.Open(ctx)
-	if err != nil {
+	content := bytes.NewBuffer(make([]byte, 0, f.Size))
+	if err := s.copy(ctx, content, key); err != nil {
 		return nil, err
 	}
-	content := make([]byte, 0, f.Size)
-	for from := int64(0); int64(len(content)) < f.Size; {
-		entries, err := st.Read(ctx, key, from, store.MaxRead)
-		if err != nil || len(entries) == 0 {
-			return nil, errors.Join(err, errUnknown)
-		}
-		content = append(content, slices.Concat(entries...)...)
-		from += int64(len(entries))
-	}
-	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != f.SHA256 {
+	if sum := sha256.Sum256(content.Bytes()); hex.EncodeToString(sum[:]) != f.SHA256 {
 		return nil, stored.Unreadable("files", key, stored.ErrUnreadable)
 	}
-	return content, nil
+	return content.Bytes(), nil
 }
 
 // exported is what an export has of a file: not its content, and not its URL.

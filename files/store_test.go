@@ -117,6 +117,42 @@ func TestStore_detects_changed_content(t *testing.T) {
 	}
 }
 
+// TestCreate_at_the_same_time_keeps_the_limits creates more uploads than an owner may have, at two nodes at once.
+func TestCreate_at_the_same_time_keeps_the_limits(t *testing.T) {
+	check := func(t *testing.T, first, second *Store) {
+		t.Helper()
+		for owner, size := range map[string]int64{"files": 1, "bytes": 8 << 20} {
+			var taken atomic.Int64
+			var all sync.WaitGroup
+			for i := range 32 {
+				all.Go(func() {
+					_, err := []*Store{first, second}[i%2].Create(t.Context(), Owner{ID: owner, Share: "user ada"}, File{Size: size}, Limits{})
+					if err == nil {
+						taken.Add(1)
+					} else if !errors.Is(err, errFull) {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if n := taken.Load(); n > int64(first.MaxFiles) || n*size > first.MaxTotal {
+				t.Errorf("%s: %d uploads of %d bytes were created", owner, n, size)
+			}
+			st, _ := first.Open(t.Context())
+			if keys, err := st.Keys(t.Context(), KeyPrefix+owner+"/", "", 100); err != nil || int64(len(keys)) != taken.Load() {
+				t.Errorf("%s: %d records of %d uploads, error %v", owner, len(keys), taken.Load(), err)
+			}
+		}
+	}
+	t.Run("bolt", func(t *testing.T) {
+		st := samples.Open(t)
+		check(t, nodeOf(st), nodeOf(st))
+	})
+	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) {
+		check(t, nodeOf(server.Open(t, KeyPrefix)), nodeOf(server.Open(t, KeyPrefix)))
+	})
+}
+
 // oneChunk is a store of which at most one chunk is read at a time. After failAt chunks it fails.
 type oneChunk struct {
 	store.Store
@@ -132,7 +168,7 @@ func (s oneChunk) Read(ctx context.Context, key string, from int64, limit int) (
 
 func TestServe_copies_a_link_in_chunks(t *testing.T) {
 	st, content := samples.Open(t), bytes.Repeat([]byte("content"), 400<<10)
-	ticket, f, err := nodeOf(st).Link(t.Context(), ada, File{Name: "a.bin", Type: octetStream}, bytes.NewReader(content))
+	ticket, f, err := nodeOf(st).Add(t.Context(), ada, File{Name: "a.bin", Type: octetStream}, Limits{}, content, true)
 	if err != nil || f.Size != int64(len(content)) {
 		t.Fatal(f, err)
 	}

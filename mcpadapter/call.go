@@ -36,11 +36,9 @@ func callTool(q *request, w *response) *protocol.Fault {
 		return protocol.BadParams("params.name must be a string that names a tool, not %s", strictjson.KindName(q.params.name.Kind()))
 	}
 	arguments := q.params.arguments
-	switch arguments.Kind() {
-	case 0, 'n', '{':
-	default:
+	if kind := arguments.Kind(); kind != 0 && kind != 'n' && kind != '{' {
 		tools.RecordCall(q.caller, nil, string(tools.InvalidArguments), "params.arguments must be an object")
-		return protocol.BadParams("params.arguments must be an object, not %s", strictjson.KindName(arguments.Kind()))
+		return protocol.BadParams("params.arguments must be an object, not %s", strictjson.KindName(kind))
 	}
 	t, name := q.wholeCatalog().CallableNamed(q.params.name)
 	resolved := t != nil && t.IsCall
@@ -192,11 +190,9 @@ func (c *toolCall) run() (callResult, *protocol.Fault) {
 	return callResult{Reply: r, requestContext: own}, f
 }
 
-// purpose returns what the client does with the response.
+// purpose returns what a client that does not call a tool does with the response.
 func (c *toolCall) purpose() tools.Purpose {
 	switch c.method {
-	case methodCallTool:
-		return tools.ForResult
 	case "prompts/get":
 		return tools.ForPrompt
 	case "completion/complete":

@@ -84,8 +84,13 @@ func (f *Failure) Reason() string {
 
 // A Connection is an account at a third party that a user must connect with the gateway before a call can be made.
 type Connection struct {
-	ID      string // names the third party: "github"
-	URL     string // the page where the user connects the account; works once, and for this user only
+	ID string // names the third party: "github"
+	Page
+}
+
+// A Page is a page of the gateway for the user.
+type Page struct {
+	URL     string // a secret, which works once
 	Message string // for the user: what the page is for
 }
 

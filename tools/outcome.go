@@ -66,6 +66,9 @@ type Result struct {
 	// Private means that Body has a secret for the caller, so that no log keeps it.
 	Private bool
 
+	// Page is a page that the user may open, nil if there is none. Body, which is JSON, has what the model needs without it.
+	Page *Page
+
 	// Memory is the reusable memory that Body belongs to. If it is nil, the garbage
 	// collector frees Body.
 	Memory Releaser

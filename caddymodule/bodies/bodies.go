@@ -4,6 +4,7 @@ package bodies
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"io"
 	"math"
 	"net/http"
@@ -128,6 +129,15 @@ func (s *Section) Bound(r *http.Request, owner func(*http.Request) share.Owner) 
 	counted := &countedBody{ReadCloser: r.Body, bound: s.bound, owner: owner(r), declared: r.ContentLength, pace: pace}
 	r.Body = counted
 	return counted.release
+}
+
+// Hold counts n bytes of the body of a tool call as the owner's until ctx ends. The error is a *share.FullError.
+func (s *Section) Hold(ctx context.Context, owner share.Owner, n int64) error {
+	err := s.bound.Take(owner, n)
+	if err == nil {
+		context.AfterFunc(ctx, func() { s.bound.Give(owner, n) })
+	}
+	return err
 }
 
 // setPace makes a reader measure the speed from now on.

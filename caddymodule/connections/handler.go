@@ -153,7 +153,7 @@ func (h *Handler) ask(u *User, by *credential.UserCall) *tools.Failure {
 	to := h.linkFor(u, by)
 	message := fmt.Sprintf("%s needs your account at %s. Connect it on the page; the link works once, within %d minutes.", by.Tool, u.Title(), int(linkLifetime.Minutes()))
 	return &tools.Failure{
-		Kind: tools.Unauthorized, Connection: &tools.Connection{ID: u.Name, URL: to, Message: message},
+		Kind: tools.Unauthorized, Connection: &tools.Connection{ID: u.Name, Page: tools.Page{URL: to, Message: message}},
 		Message: fmt.Sprintf("the call was not sent: the user must first connect the own account at %s. Show the user this link, which works once and within %d minutes: %s "+
 			"Then call again.", u.Title(), int(linkLifetime.Minutes()), to),
 	}

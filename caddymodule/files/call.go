@@ -135,7 +135,9 @@ func (c *callFiles) inspect(ctx context.Context, i *route.Inspection, f *callFil
 	if !i.Chain.Has(inspect.Arguments) && !i.LogOnly.Has(inspect.Arguments) {
 		return nil
 	}
-	content, err := c.section.store.Content(ctx, c.owner, f.handle, f.File, "")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	content, err := c.content(ctx, f, "")
 	if err != nil || !utf8.Valid(content) && !httpheader.IsText(f.Type) && !httpheader.IsJSON(f.Type) {
 		return err
 	}
@@ -175,7 +177,7 @@ func (c *callFiles) Fill(ctx context.Context, call *tools.Call, values []jsontex
 		values[i] = c.replace(value, func(f *callFile, top bool) jsontext.Value {
 			var content []byte
 			if err == nil {
-				content, err = c.section.store.Content(ctx, c.owner, f.handle, f.File, plan.Method+" "+plan.Path+" "+c.call)
+				content, err = c.content(ctx, f, plan.Method+" "+plan.Path+" "+c.call)
 			}
 			data := strictjson.AppendString(nil, base64.StdEncoding.EncodeToString(content))
 			if !top || plan.Arguments[i].In != tools.InBody || !isForm(plan.Body) {
@@ -192,6 +194,14 @@ func (c *callFiles) Fill(ctx context.Context, call *tools.Call, values []jsontex
 		return c.section.failure(err)
 	}
 	return nil
+}
+
+// content reads a file. Its memory counts as that of a request body until ctx ends. See files.Store for call.
+func (c *callFiles) content(ctx context.Context, f *callFile, call string) ([]byte, error) {
+	if err := c.section.bodies.Hold(ctx, c.owner.Share, f.Size); err != nil {
+		return nil, err
+	}
+	return c.section.store.Content(ctx, c.owner, f.handle, f.File, call)
 }
 
 // replace replaces the descriptions of files in a value. by gets what top of rewrite says.

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -161,12 +160,8 @@ func (s *Section) download(by *route.Uploader, limits files.Limits, object jsont
 	case err != nil || response.Status != http.StatusOK:
 		return "", failed
 	}
-	f := files.File{Name: request.CleanFilename(text("file_name")), Size: int64(len(response.Body))}
+	f := files.File{Name: request.CleanFilename(text("file_name"))}
 	f.Type = httpheader.MediaType(cmp.Or(text("mime_type"), response.Header.Get("Content-Type"), "application/octet-stream"))
-	o, err := s.ownerOf(by.Context(), by)
-	if err != nil {
-		return "", err
-	}
-	t, _, err := s.store.Add(by.Context(), o, f, limits, bytes.NewReader(response.Body))
+	t, _, err := s.add(by.Context(), by, f, limits, response.Body, false)
 	return t.Handle, err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/bodies"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -71,6 +71,7 @@ type Section struct {
 	Uploads *Config `json:"uploads,omitempty"`
 
 	store   files.Store
+	bodies  *bodies.Section
 	keys    keyedhash.Keys
 	fetcher *fetch.Client // of files of ChatGPT
 	logger  *zap.Logger
@@ -108,6 +109,9 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 	if err != nil {
 		return err
 	}
+	if s.bodies, err = site.Get[*bodies.Section](a); err != nil {
+		return err
+	}
 	if c.URL, err = caddy.NewReplacer().ReplaceOrErr(c.URL, true, true); err != nil {
 		return err
 	}
@@ -140,10 +144,7 @@ func (s *Section) Start() error {
 
 // Handler takes the files of uploads, and returns those of links, at the URLs of the option uploads. A URL is the only credential. The
 // handler runs before all others, and Caddy's access log omits its requests, so that no span and no log has a URL.
-type Handler struct {
-	app     *app.App
-	section *Section
-}
+type Handler struct{ section *Section }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -152,14 +153,14 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the option uploads.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
-	if h.app, err = app.Of(ctx); err != nil {
+	if h.section, err = site.SectionOf[*Section](ctx); err != nil {
 		return err
 	}
-	if h.section, err = site.Get[*Section](h.app.Site); err == nil && h.section.Uploads == nil {
-		err = errors.New("agent_uploads has no effect without the option uploads: { agents { uploads https://tools.example.com/uploads } }")
+	if h.section.Uploads == nil {
+		return errors.New("agent_uploads has no effect without the option uploads: { agents { uploads https://tools.example.com/uploads } }")
 	}
 	h.section.served = true
-	return err
+	return nil
 }
 
 // ServeHTTP serves the URLs.
@@ -169,7 +170,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	if release := h.app.Bodies.Bound(r, route.OwnerOf); release != nil {
+	if release := h.section.bodies.Bound(r, route.OwnerOf); release != nil {
 		defer release()
 	}
 	if handle, f, err := h.section.store.Serve(w, r, secret); err != nil {

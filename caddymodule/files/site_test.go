@@ -260,6 +260,40 @@ func TestUploads_reach_the_API_unchanged(t *testing.T) {
 	})
 }
 
+// TestUploads_count_as_bodies calls with a file while the requests in progress have used the memory for bodies.
+func TestUploads_count_as_bodies(t *testing.T) {
+	s := &uploadSite{sitetest.NewSite(t), new(fileAPI)}
+	s.Write("photos.yaml", photos)
+	entered, leave := make(chan bool), make(chan bool)
+	api := sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Trace") == "wait" {
+			entered <- true
+			<-leave
+		}
+		s.api.ServeHTTP(w, r)
+	})
+	s.Start(fmt.Sprintf("agents {\nstore bolt DIR/store.db\nmax_bodies 1MiB\nuploads %s/up\ntoolset Trips DIR/photos.yaml\n}", s.URL),
+		"agent_uploads\nroute {\ntest_user\nmcp Trips\nreverse_proxy "+api+"\n}")
+	first, second := s.uploaded("ada", forRaw, "", make([]byte, 700<<10)), s.uploaded("bob", forRaw, "", make([]byte, 700<<10))
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		if text, isError := s.call("ada", "putRaw", `{"body":`+first+`,"X_Trace":"wait"}`); isError {
+			t.Errorf("the first call: %s", text)
+		}
+	}()
+	<-entered
+	if text, isError := s.call("bob", "putRaw", `{"body":`+second+`}`); !isError || !strings.Contains(text, "memory") || s.api.count() != 0 {
+		t.Errorf("beside another call: %s", text)
+	}
+	close(leave)
+	<-ended
+	sitetest.Eventually(t, "room for the file", func() bool {
+		_, isError := s.call("bob", "putRaw", `{"body":`+second+`}`)
+		return !isError
+	})
+}
+
 // TestUploads_of_several_toolsets at one endpoint, whose calls are prepared before the toolset is known: OTC, and MCP with a key.
 func TestUploads_of_several_toolsets(t *testing.T) {
 	s := &uploadSite{sitetest.NewSite(t), new(fileAPI)}

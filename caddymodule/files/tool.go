@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/files"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -115,17 +117,17 @@ func (s *Section) Create(ctx context.Context, by *route.Uploader, set *tools.Too
 		return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: t.Name + " has no argument of this name that is a file: its schema says which take an upload"}
 	}
 	f := files.File{Name: request.CleanFilename(text("name")), Type: httpheader.MediaType(text("type")), SHA256: text("sha256")}
-	if number, ok := arguments["size"].(json.Number); ok {
-		f.Size, _ = number.Int64() // the schema limits it
-	}
+	size, _ := arguments["size"].(json.Number)
+	f.Size, _ = size.Int64() // 0 if it is absent; the schema limits it
 	ticket, err := s.create(ctx, by, f, limits)
 	if err != nil {
 		return nil, s.failure(err)
 	}
-	upload := `{"upload":"` + ticket.Handle + `"}`
-	return &tools.Result{Status: http.StatusOK, Private: true, Header: http.Header{"Content-Type": {"application/json"}}, Body: encode(map[string]any{
+	to, upload := s.Uploads.URL+ticket.Secret, `{"upload":"`+ticket.Handle+`"}`
+	page := &tools.Page{URL: to, Message: "Upload " + cmp.Or(f.Name, "a file") + " for " + t.Name + " on the page. The link works once, until " + ticket.Expires.Format("15:04 MST") + "."}
+	return &tools.Result{Status: http.StatusOK, Private: true, Page: page, Header: http.Header{"Content-Type": {"application/json"}}, Body: encode(map[string]any{
 		"upload": ticket.Handle, "descriptor": s.descriptor(&ticket), "maxSize": ticket.MaxSize, "accept": limits.Accept,
-		"curl": "curl -sS -F file=@PATH " + s.Uploads.URL + ticket.Secret, "next": "When the file is uploaded, call " + t.Name + " with " + upload + " as " + text("field"),
+		"curl": "curl -sS -F file=@PATH " + to, "next": "When the file is uploaded, call " + t.Name + " with " + upload + " as " + text("field"),
 	})}, nil
 }
 
@@ -135,6 +137,15 @@ func (s *Section) create(ctx context.Context, by *route.Uploader, f files.File, 
 		t, err = s.store.Create(ctx, o, f, limits)
 	}
 	return t, err
+}
+
+// add stores a file of a caller. See files.Store.Add.
+func (s *Section) add(ctx context.Context, by *route.Uploader, f files.File, l files.Limits, content []byte, isLink bool) (t files.Ticket, _ files.File, err error) {
+	o, err := s.ownerOf(ctx, by)
+	if err == nil {
+		t, f, err = s.store.Add(ctx, o, f, l, content, isLink)
+	}
+	return t, f, err
 }
 
 // descriptor says how to upload a file, as in SEP-2631.
@@ -147,18 +158,15 @@ func encode(value map[string]any) []byte {
 	return body
 }
 
-// Link implements route.Uploads.
+// Link implements route.Uploads. A hosted agent gets no URL, because its conversation is in the store, and any size becomes a handle,
+// because its model cannot read the bytes.
 func (s *Section) Link(ctx context.Context, by *route.Uploader, response *tools.Result) {
-	media := response.MediaType()
-	if int64(len(response.Body)) <= s.Uploads.LinkAbove || httpheader.IsJSON(media) || httpheader.IsText(media) || media == "" && utf8.Valid(response.Body) {
+	media, isAgent := response.MediaType(), by.Agent != ""
+	isText := httpheader.IsJSON(media) || httpheader.IsText(media) || (media == "" || isAgent) && utf8.Valid(response.Body)
+	if isText || !isAgent && int64(len(response.Body)) <= s.Uploads.LinkAbove {
 		return
 	}
-	o, err := s.ownerOf(ctx, by)
-	var t files.Ticket
-	f := files.File{Name: response.Filename(), Type: media, Size: int64(len(response.Body))}
-	if err == nil {
-		t, f, err = s.store.Link(ctx, o, f, bytes.NewReader(response.Body))
-	}
+	t, f, err := s.add(ctx, by, files.File{Name: response.Filename(), Type: media}, files.Limits{}, response.Body, !isAgent)
 	if err != nil {
 		s.logger.Error("a large response cannot be stored for a link", zap.Error(err))
 		return
@@ -166,9 +174,11 @@ func (s *Section) Link(ctx context.Context, by *route.Uploader, response *tools.
 	response.Release()
 	response.Header.Del("Content-Disposition")
 	response.Header.Set("Content-Type", "application/json")
-	response.Private, response.Body = true, encode(map[string]any{
-		"name": f.Name, "type": f.Type, "size": f.Size, "sha256": f.SHA256, "uri": s.Uploads.URL + t.Secret, "expiresAt": t.Expires.Format(time.RFC3339),
-	})
+	link := map[string]any{"upload": t.Handle, "name": f.Name, "type": f.Type, "size": f.Size, "sha256": f.SHA256}
+	if !isAgent {
+		link["uri"], link["expiresAt"] = s.Uploads.URL+t.Secret, t.Expires.Format(time.RFC3339)
+	}
+	response.Private, response.Body = true, encode(link)
 }
 
 // failure returns an error of the store as the failure of a call.
@@ -178,6 +188,9 @@ func (s *Section) failure(err error) *tools.Failure {
 	}
 	if refusal, ok := errors.AsType[*files.Refusal](err); ok {
 		return &tools.Failure{Kind: tools.InvalidArguments, Message: refusal.Message}
+	}
+	if status, message := respond.BodyFailure(err); status != 0 {
+		return &tools.Failure{Kind: tools.Refused, Status: status, Unsent: true, Message: "the call was not made: " + message}
 	}
 	s.logger.Error("an uploaded file cannot be stored or read", zap.Error(err))
 	return &tools.Failure{Kind: tools.Internal, Message: "the gateway cannot store or read uploaded files; the reason is in its log. Try again later"}

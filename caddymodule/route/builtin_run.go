@@ -49,7 +49,7 @@ type Uploads interface {
 	// Create runs create_upload.
 	Create(ctx context.Context, by *Uploader, set *tools.Toolset, call *tools.Call) (*tools.Result, error)
 
-	// Link replaces a large binary response by a link to it.
+	// Link replaces a large binary response by a link to it, and any binary response to a hosted agent by a handle.
 	Link(ctx context.Context, by *Uploader, response *tools.Result)
 }
 
@@ -57,10 +57,13 @@ type Uploads interface {
 type Uploader struct {
 	*http.Request
 	SiteName string // see siteroutes.SiteName
+	Agent    string // name of the hosted agent that makes the call, "" if a client does
 }
 
 // UploaderOf returns a caller as one who has files.
-func UploaderOf(c *Caller) *Uploader { return &Uploader{c.client.Request, c.endpoint.SiteName} }
+func UploaderOf(c *Caller) *Uploader {
+	return &Uploader{c.client.Request, c.endpoint.SiteName, c.Agent}
+}
 
 // Kinds of tools, as the answers name them.
 const (

@@ -522,7 +522,7 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 			return response, err
 		}
 	}
-	if c.endpoint.uploads != nil && !tools.WantsWholeResponse(ctx) {
+	if c.endpoint.uploads != nil && tools.PurposeOf(ctx) == tools.ForResult {
 		c.endpoint.uploads.Link(ctx, UploaderOf(c), response)
 	}
 	if query := call.Tool.Output.Select; query != nil {

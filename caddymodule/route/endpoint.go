@@ -306,10 +306,8 @@ func inSeconds(wait string) string {
 	return wait + " seconds"
 }
 
-// Errors of an endpoint's path.
-var (
-	ErrNoSlash = errors.New("the path of an endpoint must begin with a slash")
-)
+// ErrNoSlash is the error of a path of an endpoint.
+var ErrNoSlash = errors.New("the path of an endpoint must begin with a slash")
 
 // NewInternalEndpoint returns an endpoint through which the gateway itself calls the tools of a toolset.
 // The calls pass the handlers of the chain. Clients cannot reach the endpoint. Path is for the log of recent calls.

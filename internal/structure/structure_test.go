@@ -66,7 +66,7 @@ var directives = map[string][]string{
 	"mcpdiscovery": {"directive", "mcp", "route"},
 	"archive":      {"directive", "stores"},
 	"calls":        {"directive", "stores"},
-	"files":        {"app", "directive", "mcp", "route", "stores"},
+	"files":        {"bodies", "directive", "mcp", "route", "stores"},
 	"inspectors":   {"directive", "inspect"},
 	"console":      {"app", "calls", "directive", "oagent", "replay", "route"},
 	"stdio":        {"app", "auth", "calls", "commands", "mcp", "mcpdiscovery", "otc", "route"},

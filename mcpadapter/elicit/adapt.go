@@ -3,6 +3,7 @@ package elicit
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -118,32 +119,22 @@ func adaptSampling(params jsontext.Value, v protocol.Revision) (jsontext.Value, 
 }
 
 // appendOldMessages appends one message for each content part.
-func appendOldMessages(dst []byte, messages jsontext.Value, v protocol.Revision) ([]byte, error) {
+func appendOldMessages(dst []byte, messages jsontext.Value, v protocol.Revision) (_ []byte, err error) {
 	blocks := content.Blocks{Version: v}
-	one := func(role, part jsontext.Value) error {
-		dst = append(append(append(strictjson.Comma(dst), `{"role":`...), role...), `,"content":`...)
-		if kind := strictjson.Text(strictjson.MemberOf(part, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
-			return fmt.Errorf("the sampling request has content that revision %v does not support", v)
-		}
-		var err error
-		if dst, err = blocks.AppendBlock(dst, part); err != nil {
-			return fmt.Errorf("params.messages: %w", err)
-		}
-		dst = append(dst, '}')
-		return nil
-	}
 	for walk := strictjson.Into(messages); walk.Next(); {
 		role, parts := strictjson.MemberOf(walk.Value, "role"), strictjson.MemberOf(walk.Value, "content")
 		if parts.Kind() == '{' {
-			if err := one(role, parts); err != nil {
-				return dst, err
-			}
-			continue
+			parts = slices.Concat(jsontext.Value{'['}, parts, jsontext.Value{']'})
 		}
 		for part := strictjson.Into(parts); part.Next(); {
-			if err := one(role, part.Value); err != nil {
-				return dst, err
+			if kind := strictjson.Text(strictjson.MemberOf(part.Value, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
+				return dst, fmt.Errorf("the sampling request has content that revision %v does not support", v)
 			}
+			dst = append(append(append(strictjson.Comma(dst), `{"role":`...), role...), `,"content":`...)
+			if dst, err = blocks.AppendBlock(dst, part.Value); err != nil {
+				return dst, fmt.Errorf("params.messages: %w", err)
+			}
+			dst = append(dst, '}')
 		}
 	}
 	return dst, nil

@@ -24,11 +24,9 @@ func (e *ClientError) Error() string { return "the client returned an error" }
 // 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
 // results, the reply has a Failure with the reason.
 func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
-	t, able := c.tool, c.supported()
-	for i := range requests {
-		if lacking := requests[i].needs &^ able; lacking != 0 {
-			return nil, failed(t, tools.Unanswered, c.unsupportedMessage(lacking))
-		}
+	t := c.tool
+	if lacking := neededFor(requests) &^ c.supported(); lacking != 0 {
+		return nil, failed(t, tools.Unanswered, c.unsupportedMessage(lacking))
 	}
 	var responses strictjson.ObjectBuilder
 	for i := range requests {
@@ -57,13 +55,9 @@ func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
 // revision, for the tool t. It returns the responses as an object with the keys of the requests.
 func (r *Request) AskAll(t *tools.Tool, inputRequests jsontext.Value) (jsontext.Value, *tools.Failure) {
 	c := call{Request: r, tool: t}
-	var requests []inputRequest
-	for walk := strictjson.Into(inputRequests); walk.Next(); {
-		request, err := readInputRequest(walk.Name, walk.Value)
-		if err != nil {
-			return nil, MalformedNative(t, err)
-		}
-		requests = append(requests, request)
+	requests, err := readInputRequests(inputRequests)
+	if err != nil {
+		return nil, MalformedNative(t, err)
 	}
 	responses, reply := c.askClient(requests)
 	return responses, reply.Failure

@@ -6,7 +6,7 @@
 //   - Tools of APIs that return MCP results themselves (native.go). Such an API may ask for
 //     elicitations, sampling, or the roots of the client (input_required.go).
 //
-// Any call may turn out to need an account of the user at a third party (connect.go).
+// Any call may turn out to need an account of the user at a third party, and a result may come with a page for the user (page.go).
 //
 // Request.Call runs a call in rounds (rounds.go): in each round it calls the API once, and gets what
 // the API then needs from the client. How it gets it depends on the revision:
@@ -41,6 +41,9 @@ type Needs struct {
 
 	// NonInferrable is set if the tool has non-inferrable arguments.
 	NonInferrable bool
+
+	// Page is set if results of the tool come with a page for the user.
+	Page bool
 }
 
 // NeedsOf returns what the tool may need from the client.
@@ -48,11 +51,12 @@ func NeedsOf(t *tools.Tool) Needs {
 	return Needs{
 		Native:        slices.Contains(t.Output.MediaTypes, content.NativeType),
 		NonInferrable: slices.ContainsFunc(t.Definition.Arguments, func(a tools.Argument) bool { return a.NonInferrable }),
+		Page:          t.Builtin == tools.CreateUpload,
 	}
 }
 
 // Any reports whether the tool may need anything. If not, a call consists of one call to the API.
-func (n Needs) Any() bool { return n.Native || n.NonInferrable }
+func (n Needs) Any() bool { return n.Native || n.NonInferrable || n.Page }
 
 // A Request is a client's request that a tool is called for: tools/call, or the request for a prompt
 // or a resource that is made from an operation.
@@ -73,7 +77,7 @@ type Request struct {
 	Ask func(method string, params jsontext.Value) (jsontext.Value, error)
 
 	// Elicited is called with the id of a URL elicitation that the client gets in an error (2025-11-25), and the account
-	// that the user connects. It may be nil.
+	// that the user connects.
 	Elicited func(id string, needed *tools.Connection)
 
 	// Sealer returns what seals the state that clients store (2026-07-28). It returns a Fault if the
@@ -114,8 +118,6 @@ type call struct {
 	tool   *tools.Tool
 	needs  Needs
 	round  round
-
-	connected string // what the user did with the page for a Connection: "accept", "decline", "cancel", or "" if the client was not asked
 }
 
 // Call calls the tool until it has a final result or the client must respond first. It may ask the
@@ -163,21 +165,16 @@ func (r *Request) supported() protocol.Capabilities {
 	return able
 }
 
-// checkSupported returns a Fault if the client has not declared a needed capability. Revisions
+// checkSupported returns a Fault if the client has not declared a needed capability (MCP 2026-07-28, error -32021). Revisions
 // before 2026-07-28 have no such fault.
 func (r *Request) checkSupported(needed protocol.Capabilities) *protocol.Fault {
-	if lacking := needed &^ r.supported(); lacking != 0 && r.Revision.Stateless() {
-		return missingCapability(lacking)
+	lacking := needed &^ r.supported()
+	if lacking == 0 || !r.Revision.Stateless() {
+		return nil
 	}
-	return nil
-}
-
-// missingCapability returns the Fault for a request that needs capabilities that the client has not
-// declared (MCP 2026-07-28, error -32021).
-func missingCapability(needed protocol.Capabilities) *protocol.Fault {
 	f := protocol.Faultf(http.StatusBadRequest, protocol.MissingClientCapability,
 		"this request needs a capability that the client has not declared in _meta[%q]", protocol.MetaCapabilities)
-	f.Data = append(append([]byte(`{"requiredCapabilities":`), needed.Object()...), '}')
+	f.Data = append(append([]byte(`{"requiredCapabilities":`), lacking.Object()...), '}')
 	return f
 }
 

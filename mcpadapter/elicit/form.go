@@ -78,8 +78,7 @@ func (form *argumentForm) requiredNames() string { return strings.Join(form.need
 // response, or if a needed value is missing. It ignores values that the form does not ask for. An
 // empty string for an optional argument counts as absent, because clients send it for fields that
 // the user left empty.
-func (form *argumentForm) readResponse(now *round) (r Reply, again bool) {
-	response := strictjson.MemberOf(now.responses, argumentsKey[1:len(argumentsKey)-1])
+func (form *argumentForm) readResponse(now *round, response jsontext.Value) (r Reply, again bool) {
 	now.responses = nil
 	if response.Kind() != '{' {
 		return Reply{}, true

@@ -44,10 +44,10 @@ type inputRequest struct {
 	needs  protocol.Capabilities
 }
 
-// requiredCapabilities returns the client capabilities that all requests need together.
-func (r *inputRequired) requiredCapabilities() (all protocol.Capabilities) {
-	for i := range r.requests {
-		all |= r.requests[i].needs
+// neededFor returns the client capabilities that all requests need together.
+func neededFor(requests []inputRequest) (all protocol.Capabilities) {
+	for i := range requests {
+		all |= requests[i].needs
 	}
 	return all
 }
@@ -56,29 +56,18 @@ func (r *inputRequired) requiredCapabilities() (all protocol.Capabilities) {
 // keeps, because the result's buffer is reused while the server waits for the client.
 func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 	asked := &inputRequired{raw: strictjson.MemberOf(result, "inputRequests").Clone()}
-	switch asked.raw.Kind() {
-	case 0:
-	case '{':
-	default:
-		return nil, fmt.Errorf("inputRequests must be an object, not %s", strictjson.KindName(asked.raw.Kind()))
+	if kind := asked.raw.Kind(); kind != 0 && kind != '{' {
+		return nil, fmt.Errorf("inputRequests must be an object, not %s", strictjson.KindName(kind))
 	}
-	for walk := strictjson.Into(asked.raw); walk.Next(); {
-		if len(asked.requests) == maxInputRequests {
-			return nil, fmt.Errorf("inputRequests has more than %d requests", maxInputRequests)
-		}
-		request, err := readInputRequest(walk.Name, walk.Value)
-		if err != nil {
-			return nil, fmt.Errorf("inputRequests[%s]: %w", text.Cut(string(walk.Name), text.MaxQuoted), err)
-		}
-		asked.requests = append(asked.requests, request)
+	var err error
+	if asked.requests, err = readInputRequests(asked.raw); err != nil {
+		return nil, err
 	}
-	switch state := strictjson.MemberOf(result, "requestState"); {
-	case state.Kind() == '"':
-		asked.state = strictjson.Text(state)
-	case state.Kind() != 0:
-		return nil, fmt.Errorf("requestState must be a string, not %s", strictjson.KindName(state.Kind()))
-	}
-	switch {
+	state := strictjson.MemberOf(result, "requestState")
+	asked.state = strictjson.Text(state)
+	switch kind := state.Kind(); {
+	case kind != 0 && kind != '"':
+		return nil, fmt.Errorf("requestState must be a string, not %s", strictjson.KindName(kind))
 	case len(asked.state) > MaxState:
 		return nil, fmt.Errorf("requestState has %d bytes, more than the limit of %d", len(asked.state), MaxState)
 	case len(asked.requests) == 0 && asked.state == "":
@@ -87,6 +76,21 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 		asked.raw = nil
 	}
 	return asked, nil
+}
+
+// readInputRequests reads and checks the requests of a result.
+func readInputRequests(raw jsontext.Value) (all []inputRequest, err error) {
+	for walk := strictjson.Into(raw); walk.Next(); {
+		if len(all) == maxInputRequests {
+			return nil, fmt.Errorf("inputRequests has more than %d requests", maxInputRequests)
+		}
+		request, err := readInputRequest(walk.Name, walk.Value)
+		if err != nil {
+			return nil, fmt.Errorf("inputRequests[%s]: %w", text.Cut(string(walk.Name), text.MaxQuoted), err)
+		}
+		all = append(all, request)
+	}
+	return all, nil
 }
 
 // readInputRequest reads and checks one request, which the API writes in the form of 2026-07-28.

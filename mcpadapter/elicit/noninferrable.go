@@ -19,7 +19,7 @@ import (
 // elicitation. One form also contains the optional non-inferrable arguments.
 
 // argumentsKey is the key of that form in inputRequests.
-const argumentsKey = `"fairway_arguments"`
+const argumentsKey = "fairway_arguments"
 
 // completeArguments returns the arguments of the call together with the user's values. If values are
 // missing, the reply has InputRequired or a Failure.
@@ -44,7 +44,11 @@ func (c *call) completeArguments() ([]byte, Reply, *protocol.Fault) {
 func (c *call) obtainAnswers() (Reply, *protocol.Fault) {
 	wanted, err := c.tool.FromUser(c.Arguments)
 	if err != nil {
-		return refused(c.tool, err), nil
+		r := failed(c.tool, tools.InvalidArguments, err.Error())
+		if failure, ok := errors.AsType[*tools.Failure](err); ok {
+			r.Failure = failure
+		}
+		return r, nil
 	}
 	if len(wanted.Needed) == 0 && !c.round.Asked {
 		return Reply{}, nil
@@ -57,19 +61,11 @@ func (c *call) obtainAnswers() (Reply, *protocol.Fault) {
 		return Reply{}, nil
 	}
 	if c.round.Asked {
-		if r, again := form.readResponse(&c.round); !again {
+		if r, again := form.readResponse(&c.round, strictjson.MemberOf(c.round.responses, argumentsKey)); !again {
 			return r, nil
 		}
 	}
 	return c.askUser(form)
-}
-
-// refused returns the reply for a tool that was not called because its arguments are invalid.
-func refused(t *tools.Tool, err error) Reply {
-	if failure, ok := errors.AsType[*tools.Failure](err); ok {
-		return Reply{Outcome: tools.Outcome{Tool: t, Failure: failure}, uncalled: true}
-	}
-	return failed(t, tools.InvalidArguments, err.Error())
 }
 
 // inventedArguments returns the non-inferrable arguments that the model has given.
@@ -83,29 +79,26 @@ func inventedArguments(tool *tools.Tool, arguments jsontext.Value) []string {
 // askUser sends the form to the user: before 2026-07-28 as a request of the server, from then on as
 // the result of the client's request.
 func (c *call) askUser(form *argumentForm) (Reply, *protocol.Fault) {
-	t := c.tool
 	if f := c.checkSupported(protocol.CanElicit); f != nil {
 		return Reply{}, f
 	}
 	if !c.supported().Has(protocol.CanElicit) {
-		return failed(t, tools.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
-			t.Name, form.requiredNames(), c.unsupportedMessage(protocol.CanElicit))), nil
+		return failed(c.tool, tools.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
+			c.tool.Name, form.requiredNames(), c.unsupportedMessage(protocol.CanElicit))), nil
 	}
 	if c.Revision.Stateless() {
 		c.round.Asked, c.round.Answers = true, nil
-		requests := []byte("{" + argumentsKey + `:{"method":"` + MethodElicit + `","params":`)
-		requests = append(append(requests, form.params...), "}}"...)
-		members, f := c.inputRequired(requests)
-		return Reply{Outcome: tools.Outcome{Tool: t}, InputRequired: members, uncalled: true}, f
+		r, f := c.elicit(argumentsKey, form.params)
+		r.uncalled = true
+		return r, f
 	}
 	result, err := c.Ask(MethodElicit, form.params)
 	if err != nil {
-		return failed(t, tools.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, noResponseMessage(MethodElicit, err))), nil
+		return failed(c.tool, tools.InvalidArguments, fmt.Sprintf("%s was not called: %s", c.tool.Name, noResponseMessage(MethodElicit, err))), nil
 	}
-	c.round.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
-	r, again := form.readResponse(&c.round)
+	r, again := form.readResponse(&c.round, result)
 	if again {
-		r = failed(t, tools.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s", t.Name, form.requiredNames()))
+		r = failed(c.tool, tools.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s", c.tool.Name, form.requiredNames()))
 	}
 	return r, nil
 }
@@ -114,10 +107,7 @@ func (c *call) askUser(form *argumentForm) (Reply, *protocol.Fault) {
 // non-inferrable arguments can only be null here, which counts as absent.
 func fillArguments(tool *tools.Tool, arguments, answers jsontext.Value) []byte {
 	asked := tool.NonInferrable()
-	filled := []byte{'{'}
-	if arguments.Kind() == '{' {
-		filled = strictjson.AppendWithout(filled, arguments, func(w *strictjson.Walk) bool { return slices.Contains(asked, strictjson.Text(w.Name)) })
-	}
+	filled := strictjson.AppendWithout([]byte{'{'}, arguments, func(w *strictjson.Walk) bool { return slices.Contains(asked, strictjson.Text(w.Name)) })
 	for walk := strictjson.Into(answers); walk.Next(); {
 		filled = append(append(append(strictjson.Comma(filled), walk.Name...), ':'), walk.Value...)
 	}

@@ -38,9 +38,12 @@ type roundState struct {
 	Asked   bool           `json:"asked,omitzero"`   // whether the last round asked the user for arguments
 	Answers jsontext.Value `json:"answers,omitzero"` // arguments that the user gave, a JSON object; nil if none
 	State   string         `json:"state,omitzero"`   // requestState of the API; "" if none
+	Result  jsontext.Value `json:"result,omitzero"`  // the result whose page was offered; nil if none
 }
 
-func (m *roundState) empty() bool { return !m.Asked && m.Answers == nil && m.State == "" }
+func (m *roundState) empty() bool {
+	return !m.Asked && m.Answers == nil && m.State == "" && m.Result == nil
+}
 
 // resume reads the inputResponses and the requestState of the request into c.round, which stays zero
 // if the request is the first one.
@@ -49,7 +52,6 @@ func (c *call) resume() (f *protocol.Fault) {
 	if now.responses, f = readInputResponses(strictjson.MemberOf(c.Params, "inputResponses")); f != nil {
 		return f
 	}
-	c.takeConnected()
 	sealed := strictjson.MemberOf(c.Params, "requestState")
 	switch sealed.Kind() {
 	case 0:
@@ -102,25 +104,28 @@ func (r *Request) binding() string {
 	}, " ")
 }
 
-// readInputResponses checks the type and the number of the inputResponses of a request. Whether they
-// fit the requests is checked where they are used.
+// readInputResponses checks the type and the number of the inputResponses of a request, and returns them without that about a
+// page, which the API does not get. Whether they fit the requests is checked where they are used.
 func readInputResponses(raw jsontext.Value) (jsontext.Value, *protocol.Fault) {
-	switch raw.Kind() {
-	case 0:
-		return nil, nil
-	case '{':
-	default:
-		return nil, protocol.BadParams("params.inputResponses must be an object, not %s", strictjson.KindName(raw.Kind()))
+	if kind := raw.Kind(); kind != 0 && kind != '{' {
+		return nil, protocol.BadParams("params.inputResponses must be an object, not %s", strictjson.KindName(kind))
 	}
 	count := 0
+	var others strictjson.ObjectBuilder
 	for walk := strictjson.Into(raw); walk.Next(); count++ {
 		if walk.Value.Kind() != '{' {
 			return nil, protocol.BadParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
 				text.Cut(string(walk.Name), text.MaxQuoted), strictjson.KindName(walk.Value.Kind()))
 		}
+		if !walk.Is(pageKey) {
+			others.Add(strictjson.Text(walk.Name), walk.Value)
+		}
 	}
 	if count > MaxInputResponses {
 		return nil, protocol.BadParams("params.inputResponses has %d responses, more than the limit of %d; send only those that were requested", count, MaxInputResponses)
 	}
-	return raw, nil
+	if others == nil {
+		return nil, nil
+	}
+	return others.Close(), nil
 }

@@ -47,6 +47,10 @@ func (c *call) run(ctx context.Context) (Reply, *protocol.Fault) {
 			return Reply{}, f
 		}
 	}
+	if offered := c.round.Result; offered != nil {
+		result := &tools.Result{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: offered}
+		return c.offer(Reply{Outcome: tools.Outcome{Tool: c.tool, Result: result}, uncalled: true})
+	}
 	arguments, r, f := c.completeArguments()
 	if f != nil || r.Failure != nil || r.InputRequired != nil {
 		return r, f
@@ -55,6 +59,9 @@ func (c *call) run(ctx context.Context) (Reply, *protocol.Fault) {
 		r, asked, f := c.callRound(ctx, arguments)
 		if f == nil && r.Failure != nil && r.Failure.Connection != nil {
 			return c.connect(r)
+		}
+		if c.needs.Page && f == nil && r.Failure == nil {
+			return c.offer(r)
 		}
 		if f != nil || asked == nil {
 			return r, f
@@ -73,7 +80,11 @@ func (c *call) run(ctx context.Context) (Reply, *protocol.Fault) {
 // returns a reply with the requests.
 func (c *call) forwardRequests(asked *inputRequired, last bool) (r Reply, again bool, f *protocol.Fault) {
 	if c.Revision.Stateless() {
-		r, f = c.returnRequests(asked)
+		if f := c.checkSupported(neededFor(asked.requests)); f != nil {
+			return Reply{}, false, f
+		}
+		c.round.Asked = false
+		r, f = c.inputRequired(asked.raw)
 		return r, false, f
 	}
 	if last {
@@ -143,26 +154,22 @@ func (c *call) supplement() (*security.Supplement, *protocol.Fault) {
 	return &security.Supplement{Header: header}, nil
 }
 
-// returnRequests returns the API's requests as the result of the client's request. The client
-// responds with its next request.
-func (c *call) returnRequests(asked *inputRequired) (Reply, *protocol.Fault) {
-	if f := c.checkSupported(asked.requiredCapabilities()); f != nil {
-		return Reply{}, f
-	}
-	c.round.Asked = false
-	members, f := c.inputRequired(asked.raw)
-	return Reply{Outcome: tools.Outcome{Tool: c.tool}, InputRequired: members}, f
+// elicit returns an elicitation as the result of the client's request.
+func (c *call) elicit(key string, params jsontext.Value) (Reply, *protocol.Fault) {
+	requests := append(strictjson.AppendString([]byte{'{'}, key), `:{"method":"`+MethodElicit+`","params":`...)
+	return c.inputRequired(append(append(requests, params...), "}}"...))
 }
 
-// inputRequired returns inputRequests and the sealed requestState as members of a result.
-func (c *call) inputRequired(requests jsontext.Value) (members []byte, f *protocol.Fault) {
+// inputRequired returns a result with inputRequests and the sealed requestState. The client responds with its next request.
+func (c *call) inputRequired(requests jsontext.Value) (r Reply, f *protocol.Fault) {
+	r.Tool = c.tool
 	if len(requests) > 0 {
-		members = append(append(members, `"inputRequests":`...), requests...)
+		r.InputRequired = append([]byte(`"inputRequests":`), requests...)
 	}
-	if c.round.empty() {
-		return members, nil
+	if !c.round.empty() {
+		var state string
+		state, f = c.seal(c.round.roundState)
+		r.InputRequired = strictjson.AppendString(append(strictjson.Comma(r.InputRequired), `"requestState":`...), state)
 	}
-	members = strictjson.Comma(members)
-	state, f := c.seal(c.round.roundState)
-	return strictjson.AppendString(append(members, `"requestState":`...), state), f
+	return r, f
 }
