@@ -41,6 +41,8 @@ func (s *Store) Serve(w http.ResponseWriter, r *http.Request, secret string) (ha
 	switch {
 	case err == nil:
 		return path.Base(key), f, nil
+	case r.Context().Err() != nil: // the client has disconnected
+		return "", nil, nil
 	case status == 0:
 		respond.WriteProblem(w, http.StatusServiceUnavailable, "No file", "the gateway cannot store or read the file; the reason is in its log")
 		return "", nil, err
@@ -129,7 +131,7 @@ func open(r *http.Request, to *record) (f File, end func() error, err error) {
 	}
 	f.Name, f.Type = request.CleanFilename(f.Name), httpheader.MediaType(contentType)
 	if f.Type == "" || f.Type == octetStream || f.Type == "application/x-www-form-urlencoded" { // what curl sends for any file
-		f.Type = cmp.Or(to.Type, httpheader.MediaType(mime.TypeByExtension(path.Ext(f.Name))), octetStream)
+		f.Type = cmp.Or(to.Type, to.onlyType(), httpheader.MediaType(mime.TypeByExtension(path.Ext(f.Name))), octetStream)
 	}
 	if max(len(f.Name), len(f.Type)) > request.MaxFilename {
 		err = &Refusal{http.StatusBadRequest, "the name or the type of the file is too long"}
@@ -142,5 +144,11 @@ func badBody(err error) error {
 	if status, _ := respond.BodyFailure(err); status != 0 {
 		return err
 	}
-	return &Refusal{http.StatusBadRequest, "the body is incomplete, or is a form that has not exactly one file"}
+	return errBody
+}
+
+// isBroken reports whether a body ended early, so that its sender may send it again.
+func isBroken(err error) bool {
+	status, _ := respond.BodyFailure(err)
+	return status != 0 || errors.Is(err, errBody) || errors.Is(err, context.Canceled)
 }

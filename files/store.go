@@ -36,8 +36,12 @@ const (
 	// KeyPrefix begins the keys of the store. Owner.ID and the handle follow.
 	KeyPrefix = "files/"
 
+	// Within separates the parts of an Owner.ID: the limits hold for all owners with the same first part.
+	Within = "~"
+
 	handleSize = 26               // digits of base32: 130 bits of the hash of a secret
-	grace      = 15 * time.Minute // how long an expired URL of an upload is still known as such, and an upload in progress is kept if its node dies
+	forgotten  = time.Minute      // how long an expired URL of an upload is still known as such
+	grace      = 15 * time.Minute // how long an upload in progress is kept if its node dies
 	cleanup    = 10 * time.Second
 )
 
@@ -114,8 +118,17 @@ var (
 	errClaimed = &Refusal{http.StatusGone, "another call has used the upload: create another upload for this one"}
 	errDigest  = &Refusal{http.StatusBadRequest, "the file has another SHA-256 than announced: create another upload"}
 	errSize    = &Refusal{http.StatusBadRequest, "the file has another size than announced: create another upload"}
+	errBody    = &Refusal{http.StatusBadRequest, "the body is incomplete, or is a form that has not exactly one file: upload the file again"}
 	errFull    = &Refusal{http.StatusInsufficientStorage, "you keep too many files or bytes: wait until they expire"}
 )
+
+// onlyType returns the media type of all files that are taken, "" if there are several.
+func (l *Limits) onlyType() string {
+	if len(l.Accept) != 1 || strings.HasSuffix(l.Accept[0], "*") {
+		return ""
+	}
+	return l.Accept[0]
+}
 
 // Check returns a *Refusal of a file.
 func (l *Limits) Check(f File) error {
@@ -137,6 +150,11 @@ func keyOf(secret string) string {
 	owner, _, _ := strings.Cut(secret, ".")
 	sum := sha256.Sum256([]byte(secret))
 	return KeyPrefix + owner + "/" + Prefix + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:handleSize])
+}
+
+// IsHandle reports whether a text can be the handle of an upload.
+func IsHandle(text string) bool {
+	return strings.HasPrefix(text, Prefix) && len(text) == len(Prefix)+handleSize
 }
 
 // Create creates an upload of a file of which something may be known. It stores the record before it counts what the owner has: so that of
@@ -165,19 +183,21 @@ func (s *Store) Create(ctx context.Context, o Owner, f File, l Limits) (Ticket, 
 	return Ticket{path.Base(key), secret, expires.UTC(), l.MaxSize}, err
 }
 
-// checkTotal returns a refusal if an owner has too much. A file whose size is not known yet counts as the largest one.
+// checkTotal returns a refusal if an owner has too much. An upload in progress whose size is not known counts as the largest one, and a URL
+// that nobody has used as what was announced.
 func (s *Store) checkTotal(ctx context.Context, o Owner) error {
 	st, err := s.Open(ctx)
 	if err != nil {
 		return err
 	}
-	keys, err := st.Keys(ctx, KeyPrefix+o.ID+"/", "", s.MaxFiles+1)
+	group, _, _ := strings.Cut(o.ID, Within)
+	keys, err := st.Keys(ctx, KeyPrefix+group, "", s.MaxFiles+1)
 	total := int64(0)
 	for _, key := range keys {
 		r, err := s.load(ctx, key)
 		switch {
 		case err != nil: // it has just expired or was refused
-		case r.Size == 0 && !r.isStored():
+		case r.Size == 0 && r.State == redeemed:
 			total += r.MaxSize
 		default:
 			total += r.Size
@@ -209,7 +229,10 @@ func (s *Store) change(ctx context.Context, key string, change func(*record) err
 			return store.Change{}, err
 		}
 		lifetime := time.Until(time.Unix(r.Until, 0))
-		if !r.isStored() {
+		switch r.State {
+		case issued:
+			lifetime += forgotten
+		case redeemed:
 			lifetime += grace
 		}
 		value, err := json.Marshal(r)
@@ -257,7 +280,9 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 	if err != nil {
 		return f, err
 	}
-	f.Size, f.SHA256, err = s.write(ctx, key, &r, body)
+	if err = s.checkTotal(ctx, r.Owner); err == nil {
+		f.Size, f.SHA256, err = s.write(ctx, key, &r, body)
+	}
 	if err == nil {
 		err = end()
 	}
@@ -280,6 +305,14 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 	}
 	if err != nil {
 		s.discard(ctx, key)
+	}
+	if r.State = issued; isBroken(err) { // the connection: the same URL takes the file again
+		restored, cancel := store.Detach(ctx, cleanup)
+		defer cancel()
+		err = errors.Join(err, s.change(restored, key, func(now *record) error {
+			*now = r
+			return nil
+		}))
 	}
 	return f, err
 }

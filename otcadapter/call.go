@@ -112,7 +112,8 @@ func (c *call) run(ctx context.Context, reserved int) once.Response {
 	defer outcome.Release()
 	b := make([]byte, reserved, reserved+responseSize(outcome.Result))
 	response := c.respond(b, &outcome)
-	if c.credentials != nil {
+	response.HasCredentials = outcome.Result.IsPrivate()
+	if c.credentials != nil && !response.HasCredentials {
 		response.HasCredentials = c.credentials.areIn(outcome.Result, response.Body[reserved:], c.maxRecorded)
 	}
 	return response

@@ -202,6 +202,9 @@ func AmendCall(caller Caller, outcome string) {
 	}
 }
 
+// IsPrivate reports whether the body has a secret for the caller. There may be no result.
+func (r *Result) IsPrivate() bool { return r != nil && r.Private }
+
 // Filename returns the filename from the response's Content-Disposition (RFC 6266), or ""
 // if there is none. It contains only the last path element and no control characters, and
 // has at most request.MaxFilename bytes.

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/files"
@@ -20,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/fairwayhq/fairway/tools/logonly"
 )
 
 // maxPerCall limits the files of one call, in largest files, because a call may have the same file many times.
@@ -31,12 +34,18 @@ type callFiles struct {
 	owner   files.Owner
 	files   []callFile
 	call    string // identifies the call and its repetitions
+	would   logonly.Would
 }
+
+// Would returns what an inspector in log only would have done about the files. See route.Caller.
+func (c *callFiles) Would() logonly.Would { return c.would }
 
 type callFile struct {
 	files.File
 	argument, handle string // the argument is an object with the handle
 }
+
+var errTooMany = &files.Refusal{Status: http.StatusRequestEntityTooLarge, Message: "the call has too many files or too large ones: make several calls"}
 
 // Read implements route.Uploads.
 func (s *Section) Read(by *route.Uploader, i *route.Inspection, known *tools.Call, set *tools.Toolset, name string, arguments []byte) tools.Prepared {
@@ -62,6 +71,7 @@ func (s *Section) Read(by *route.Uploader, i *route.Inspection, known *tools.Cal
 		failed.Tool = p.Tool
 		return failed
 	}
+	c.would = i.Would
 	if call := p.Call(); call != nil && len(c.files) > 0 {
 		call.Files, p.Arguments = c, c.describe(p.Arguments, call.Values())
 	}
@@ -73,25 +83,35 @@ func (s *Section) Names(arguments []byte) bool {
 	return bytes.Contains(arguments, []byte(`"`+files.Prefix)) || bytes.Contains(arguments, []byte(`"mcp-file:`)) || bytes.Contains(arguments, []byte(`"download_url"`))
 }
 
-// handles returns arguments with handles in place of the URIs of uploads and of files of ChatGPT, where they can be.
+// handles returns arguments with handles in place of the URIs of uploads and of files of ChatGPT, where they can be. It also takes a handle
+// that a model has given as a text, or with other members. At the first file that cannot be downloaded it stops.
 func (s *Section) handles(by *route.Uploader, t *tools.Tool, arguments jsontext.Value) (_ jsontext.Value, err error) {
 	if strictjson.Check(arguments) != nil || arguments.Kind() != '{' {
 		return arguments, nil // tools.Prepare reports it
 	}
+	ctx, cancel := context.WithTimeout(by.Context(), fetchTime)
+	defer cancel()
+	downloads := 0
 	var all strictjson.ObjectBuilder
 	for members := strictjson.Into(arguments); members.Next(); {
 		name, value := string(members.Key()), members.Value
 		if limits, ok := limitsOf(t, name); ok {
 			value = rewrite(value, true, func(value jsontext.Value, top bool) jsontext.Value {
-				if top && strictjson.HasMember(value, "download_url") {
-					handle, failed := s.download(by, limits, value)
-					err = cmp.Or(err, failed)
-					return encode(map[string]any{"upload": handle})
+				handle := cmp.Or(strictjson.Text(value), strictjson.Text(strictjson.MemberOf(value, "upload")))
+				handle, isURI := strings.CutPrefix(handle, s.uris)
+				switch {
+				case err != nil:
+					return nil
+				case top && strictjson.HasMember(value, "download_url"):
+					if downloads++; downloads > maxPerCall {
+						err = errTooMany
+					} else {
+						handle, err = s.download(ctx, by, limits, value)
+					}
+				case !isURI && !files.IsHandle(handle):
+					return nil
 				}
-				if handle, ok := strings.CutPrefix(strictjson.Text(value), s.uris); ok {
-					return encode(map[string]any{"upload": handle})
-				}
-				return nil
+				return encode(map[string]any{"upload": handle})
 			})
 		}
 		all.Add(name, value)
@@ -119,7 +139,7 @@ func (c *callFiles) find(by *route.Uploader, i *route.Inspection, t *tools.Tool,
 				return nil
 			}
 			if left -= f.Size; left < 0 || len(c.files) == c.section.store.MaxFiles {
-				err = &files.Refusal{Status: http.StatusRequestEntityTooLarge, Message: "the call has too many files or too large ones: make several calls"}
+				err = errTooMany
 			} else if err = limits.Check(f.File); err == nil {
 				err = c.inspect(ctx, i, &f)
 			}
@@ -138,10 +158,18 @@ func (c *callFiles) inspect(ctx context.Context, i *route.Inspection, f *callFil
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	content, err := c.content(ctx, f, "")
-	if err != nil || !utf8.Valid(content) && !httpheader.IsText(f.Type) && !httpheader.IsJSON(f.Type) {
+	if err != nil {
 		return err
 	}
-	// One byte that is not UTF-8 must not hide the rest. encode replaces it.
+	// The uploader chooses the type, so the content says whether it is text too.
+	isText := httpheader.IsText(f.Type) || httpheader.IsJSON(f.Type) || utf8.Valid(content) || strings.HasPrefix(http.DetectContentType(content), "text/")
+	if !isText {
+		return nil
+	}
+	// UTF-16 has a byte order mark. One byte that is not UTF-8 must not hide the rest: encode replaces it.
+	if content, _, err = transform.Bytes(unicode.BOMOverride(transform.Nop), content); err != nil {
+		return err
+	}
 	if err := i.CheckArguments(ctx, encode(map[string]any{"name": f.Name, "type": f.Type, "content": string(content)})); err != nil {
 		return &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the file " + f.handle + ": " + err.Error() + "."}
 	}

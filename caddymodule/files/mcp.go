@@ -147,13 +147,13 @@ func isFile(s jsontext.Value) bool {
 }
 
 // download stores the file of an object that ChatGPT has put in place of a file. The URL contains a secret, so no message has it.
-func (s *Section) download(by *route.Uploader, limits files.Limits, object jsontext.Value) (handle string, err error) {
+func (s *Section) download(ctx context.Context, by *route.Uploader, limits files.Limits, object jsontext.Value) (handle string, err error) {
 	text := func(name string) string { return strictjson.Text(strictjson.MemberOf(object, name)) }
 	failed := &files.Refusal{Status: http.StatusBadGateway, Message: "the file cannot be downloaded: download_url must be an https URL of a public server, without redirects. Use create_upload"}
 	if !strings.HasPrefix(text("download_url"), "https://") {
 		return "", failed
 	}
-	response, err := s.fetcher.Get(by.Context(), text("download_url"), nil)
+	response, err := s.fetcher.Get(ctx, text("download_url"), nil)
 	switch {
 	case errors.Is(err, fetch.ErrTooLarge):
 		return "", &files.Refusal{Status: http.StatusRequestEntityTooLarge, Message: "the file is larger than max_size of uploads"}
@@ -162,6 +162,6 @@ func (s *Section) download(by *route.Uploader, limits files.Limits, object jsont
 	}
 	f := files.File{Name: request.CleanFilename(text("file_name"))}
 	f.Type = httpheader.MediaType(cmp.Or(text("mime_type"), response.Header.Get("Content-Type"), "application/octet-stream"))
-	t, _, err := s.add(by.Context(), by, f, limits, response.Body, false)
+	t, _, err := s.add(ctx, by, f, limits, response.Body, false)
 	return t.Handle, err
 }

@@ -124,6 +124,9 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 		Open: records.OpenStore, MaxSize: cmp.Or(c.MaxSize, 16<<20), MaxFiles: cmp.Or(c.MaxFiles, 100), MaxTotal: cmp.Or(c.MaxTotal, 256<<20),
 		Redeem: cmp.Or(time.Duration(c.Redeem), 15*time.Minute), Keep: cmp.Or(time.Duration(c.Keep), 24*time.Hour),
 	}
+	if max(s.store.Redeem, s.store.Keep) > 365*24*time.Hour {
+		return errors.New("uploads: redeem and keep are at most 365d")
+	}
 	if min(s.store.MaxSize, int64(s.store.MaxFiles), int64(s.store.Redeem), int64(s.store.Keep), c.LinkAbove) < 0 || s.store.MaxSize > min(s.store.MaxTotal, largestMaxSize) {
 		return errors.New("uploads: limits must not be negative, and max_size is at most max_total and 256MiB")
 	}

@@ -40,7 +40,8 @@ func (s *Section) Lists(set *tools.Toolset) bool {
 	return slices.ContainsFunc(set.Tools(), func(t *tools.Tool) bool { return takesUpload(t.Definition.InputSchema) })
 }
 
-// ownerOf returns who owns the files of a caller: the authenticated user of this site, or else the client's address with its credentials.
+// ownerOf returns who owns the files of a caller: the authenticated user of this site, or else the client's address with its credentials. The
+// limits hold for the address, because credentials that nobody has checked can be made up.
 func (s *Section) ownerOf(ctx context.Context, by *route.Uploader) (o files.Owner, err error) {
 	st, err := s.store.Open(ctx)
 	if err != nil {
@@ -50,16 +51,19 @@ func (s *Section) ownerOf(ctx context.Context, by *route.Uploader) (o files.Owne
 	if err != nil {
 		return o, err
 	}
-	user, h := route.AuthenticatedUser(by.Request), key.Hash("uploads")
-	identity := []string{by.SiteName, "user", user}
-	if user == "" {
-		identity = []string{by.SiteName, "address", route.ClientAddress(by.Request), by.Header.Get("Authorization")}
+	id := func(values ...string) string {
+		h := key.Hash("uploads")
+		for _, value := range values {
+			h.Add(value)
+		}
+		digest := h.Digest()
+		return base64.RawURLEncoding.EncodeToString(digest[:12])
 	}
-	for _, value := range identity {
-		h.Add(value)
+	o = files.Owner{User: route.AuthenticatedUser(by.Request), Share: route.OwnerOf(by.Request)}
+	if o.ID = id(by.SiteName, "user", o.User); o.User == "" {
+		o.ID = id(by.SiteName, "address", route.ClientAddress(by.Request)) + files.Within + id(by.Header.Get("Authorization"))
 	}
-	digest := h.Digest()
-	return files.Owner{ID: base64.RawURLEncoding.EncodeToString(digest[:12]), Share: route.OwnerOf(by.Request), User: user}, nil
+	return o, nil
 }
 
 // limitsOf returns which files an argument takes. ok is false if it takes none.
@@ -185,6 +189,9 @@ func (s *Section) Link(ctx context.Context, by *route.Uploader, response *tools.
 func (s *Section) failure(err error) *tools.Failure {
 	if failure, ok := errors.AsType[*tools.Failure](err); ok {
 		return failure
+	}
+	if errors.Is(err, context.Canceled) {
+		return &tools.Failure{Kind: tools.Canceled, Message: "the call was canceled"}
 	}
 	if refusal, ok := errors.AsType[*files.Refusal](err); ok {
 		return &tools.Failure{Kind: tools.InvalidArguments, Message: refusal.Message}

@@ -171,7 +171,7 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 		if ctx, passed = i.arguments(ctx, p.Name, p.Arguments); !bytes.Equal(passed, p.Arguments) {
 			p = c.readArguments(set, p.Name, passed, p.Call())
 		}
-		p.Started, run.would = time.Now(), i.Would
+		p.Started, run.would = time.Now(), cmp.Or(i.Would, wouldOfFiles(p.Call()))
 	}
 	run.call = p
 	var outcome tools.Outcome

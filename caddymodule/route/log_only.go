@@ -38,6 +38,17 @@ func noteWould(ctx context.Context, would logonly.Would) {
 	}
 }
 
+// wouldOfFiles returns what an inspector in log only would have done about the uploaded files of a call.
+func wouldOfFiles(call *tools.Call) (would logonly.Would) {
+	if call == nil {
+		return would
+	}
+	if files, ok := call.Files.(interface{ Would() logonly.Would }); ok {
+		would = files.Would()
+	}
+	return would
+}
+
 // ReportWould counts a call that went through although a rule in log only would have stopped or changed it, and adds it to the span of the
 // context. agent is the name of the document that governs the call, or "".
 func ReportWould(ctx context.Context, agent string, would logonly.Would) {

@@ -50,7 +50,8 @@ type Request struct {
 
 	ID callid.ID // of the call that Serve has recorded; zero if the Caller has
 
-	apiKey string // for the API; "" if it takes none
+	apiKey  string // for the API; "" if it takes none
+	private bool   // the result of the call must not be stored
 }
 
 // Identity implements Call. There is one record for each key of one caller at one endpoint. The content is the tool, its arguments, its
@@ -129,8 +130,11 @@ func (r *Request) Arguments(given jsontext.Value) jsontext.Value {
 	return withKey(r.Tool, given, r.apiKey)
 }
 
-// HasCredentials reports whether a response repeats credentials of the client's request.
+// HasCredentials reports whether a response is private, such as the URL of an upload, or repeats credentials of the client's request.
 func (r *Request) HasCredentials(response []byte) bool {
+	if r.private {
+		return true
+	}
 	secrets := new(text.Secrets)
 	for _, name := range append([]string{"Authorization"}, r.KeyHeaders...) {
 		secrets.AddHeader(r.Header.Get(name))
@@ -142,6 +146,7 @@ func (r *Request) HasCredentials(response []byte) bool {
 // All other outcomes are stored, also if the result was withheld. The failure says what happens if the client repeats the call.
 func (r *Request) Conclude(outcome *tools.Outcome) (again bool) {
 	f := outcome.Failure
+	r.private = outcome.Result.IsPrivate()
 	if f == nil {
 		return false
 	}
