@@ -208,8 +208,11 @@ func (f *File) removeOld() {
 //	}
 func (f *File) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the sink
-	if !d.AllArgs(&f.Path) {
+	if !d.Args(&f.Path) {
 		return d.Err("sink file needs a path, as in: sink file /var/log/fairway/audit.jsonl")
+	}
+	if d.NextArg() {
+		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
 	return b.Read("sink file", directive.Options{"keep": directive.To(b.Period, &f.Keep)})

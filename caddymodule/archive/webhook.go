@@ -71,8 +71,11 @@ func (w *Webhook) Write(ctx context.Context, id string, lines []byte) error {
 //	}
 func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the sink
-	if !d.AllArgs(&w.URL) {
+	if !d.Args(&w.URL) {
 		return d.Err("sink webhook needs a URL, as in: sink webhook https://audit.example.com/entries")
+	}
+	if d.NextArg() {
+		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
 	return b.Read("sink webhook", directive.Options{

@@ -116,8 +116,11 @@ func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 //	}
 func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the notifier
-	if !d.AllArgs(&w.URL) {
+	if !d.Args(&w.URL) {
 		return d.Err("webhook needs a URL, as in: notify webhook https://hooks.example.com/reviews")
+	}
+	if d.NextArg() {
+		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
 	return b.Read("notify webhook", w.options(b, directive.Options{

@@ -76,8 +76,11 @@ func (s *Store) Open(options store.Options) (store.Store, error) {
 //	}
 func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the module
-	if !d.AllArgs(&s.URL) {
+	if !d.Args(&s.URL) {
 		return d.Err("store postgres needs a url, as in: store postgres postgres://127.0.0.1/fairway")
+	}
+	if d.NextArg() {
+		return d.ArgErr()
 	}
 	if s.URL == "" {
 		return d.Err("the url of store postgres is empty")
