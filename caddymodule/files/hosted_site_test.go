@@ -32,7 +32,7 @@ func TestHostedAgent_uses_an_upload_of_its_user(t *testing.T) {
 		t.Errorf("another user: %s %s, %d calls", v.Status, v.Text, api.count())
 	}
 	if v := hosted.State("ann", hosted.Begin("ann", "desk", "Send it")); v.Status != "complete" {
-		t.Errorf("%+v", v)
+		t.Errorf("%+v %+v", v, v.Error)
 	}
 	if body, _ := api.last(); string(body) != "content" {
 		t.Errorf("the API got %q", body)
@@ -66,7 +66,7 @@ func TestHostedAgent_passes_a_file_on(t *testing.T) {
 	block := strings.NewReplacer("toolset TRIPS", "toolset Trips", "oagent DIR", "mcp Trips\noagent DIR").Replace(hosted.Block(""))
 	s.Start("agents {\nstore bolt DIR/store.db\nuploads "+s.URL+"/up\ntoolset Trips DIR/photos.yaml\n}", "agent_uploads\n"+block)
 	if v := hosted.State("ann", hosted.Begin("ann", "desk", "Copy the film")); v.Status != "complete" {
-		t.Errorf("%+v", v)
+		t.Errorf("%+v %+v", v, v.Error)
 	}
 	if body, header := api.last(); !bytes.Equal(body, video) || header.Get("Content-Type") != "video/mp4" {
 		t.Errorf("the API got %d bytes with %v", len(body), header)
