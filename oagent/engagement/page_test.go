@@ -35,9 +35,9 @@ func (s *countingStore) Keys(ctx context.Context, prefix, after string, limit in
 	return keys, err
 }
 
-// TestRecords_PageOf_many lists the 5 Engagements of a user among 10,000, and a page of all of them, with
+// TestRecords_page_of_many lists the 5 Engagements of a user among 10,000, and a page of all of them, with
 // both stores.
-func TestRecords_PageOf_many(t *testing.T) {
+func TestRecords_page_of_many(t *testing.T) {
 	const many, own = 10_000, 5
 	for name, open := range map[string]func(*testing.T) store.Store{
 		"embedded": func(t *testing.T) store.Store {
