@@ -41,7 +41,7 @@ func (s *Store) Serve(w http.ResponseWriter, r *http.Request, secret string) (ha
 	switch {
 	case err == nil:
 		return path.Base(key), f, nil
-	case r.Context().Err() != nil: // the client has disconnected
+	case status == 0 && r.Context().Err() != nil: // the client has disconnected
 		return "", nil, nil
 	case status == 0:
 		respond.WriteProblem(w, http.StatusServiceUnavailable, "No file", "the gateway cannot store or read the file; the reason is in its log")

@@ -267,7 +267,8 @@ func (s *Store) load(ctx context.Context, key string) (*record, error) {
 	return nil, errUnknown
 }
 
-// receive redeems a URL and stores its file. End refuses what comes after the content. After an error, nothing of it is left.
+// receive redeems a URL and stores its file. End refuses what comes after the content. After an error, nothing of it is left. If the body
+// ended early, the URL can be used again.
 func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader, end func() error, state string) (File, error) {
 	var r record
 	err := s.change(ctx, key, func(now *record) error {
@@ -283,6 +284,7 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 	if err = s.checkTotal(ctx, r.Owner); err == nil {
 		f.Size, f.SHA256, err = s.write(ctx, key, &r, body)
 	}
+	broken := isBroken(err)
 	if err == nil {
 		err = end()
 	}
@@ -306,7 +308,7 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 	if err != nil {
 		s.discard(ctx, key)
 	}
-	if r.State = issued; isBroken(err) { // the connection: the same URL takes the file again
+	if r.State = issued; broken { // the same URL takes the file again
 		restored, cancel := store.Detach(ctx, cleanup)
 		defer cancel()
 		err = errors.Join(err, s.change(restored, key, func(now *record) error {

@@ -220,7 +220,7 @@ func TestStore_that_fails_is_an_error(t *testing.T) {
 	}
 }
 
-// TestStore_broken_body checks that an upload that ends early is refused, and leaves nothing behind.
+// TestStore_broken_body checks that an upload that ends early is refused, leaves no content behind, and can be repeated.
 func TestStore_broken_body(t *testing.T) {
 	st := samples.Open(t)
 	s := nodeOf(st)
@@ -233,8 +233,12 @@ func TestStore_broken_body(t *testing.T) {
 	if _, _, err := s.Serve(w, r, ticket.Secret); err != nil || w.Code != http.StatusBadRequest {
 		t.Errorf("%d, error %v", w.Code, err)
 	}
-	if keys, err := st.Keys(t.Context(), KeyPrefix, "", 10); err != nil || len(keys) != 0 {
-		t.Errorf("keys %q, error %v", keys, err)
+	if found, err := st.Get(t.Context(), keyOf(ticket.Secret)); err != nil || found.Length != 0 {
+		t.Errorf("%d chunks, error %v", found.Length, err)
+	}
+	again := httptest.NewRecorder()
+	if _, f, err := s.Serve(again, httptest.NewRequest(http.MethodPut, "/x", strings.NewReader("abc")), ticket.Secret); err != nil || again.Code != http.StatusCreated || f.Size != 3 {
+		t.Errorf("%d, %+v, error %v", again.Code, f, err)
 	}
 }
 

@@ -134,10 +134,33 @@ func TestUploads_slow_body_is_refused(t *testing.T) {
 	if a := raw(t, s.Port, "PUT "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\nabc"); a.Status != http.StatusRequestTimeout {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	if text, isError := s.call("ada", "putRaw", `{"body":{"upload":"`+c.Upload+`"}}`); !isError || !strings.Contains(text, "does not exist") {
+	if text, isError := s.call("ada", "putRaw", `{"body":{"upload":"`+c.Upload+`"}}`); !isError || !strings.Contains(text, "nothing was uploaded") {
 		t.Error(text)
 	}
-	s.wantKept(t, 0, 0)
+	s.wantKept(t, 1, 0)
+}
+
+// TestUploads_broken_upload_can_be_repeated ends a connection within a body of two chunks.
+func TestUploads_broken_upload_can_be_repeated(t *testing.T) {
+	s := newUploads(t, "max_size 4MiB", "", "")
+	c := s.create("ada", forRaw)
+	path, content := strings.TrimPrefix(c.Descriptor.URL, s.URL), strings.Repeat("x", 1<<20)
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "PUT "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3000000\r\n\r\n"+content)
+	conn.Close()
+	testkit.Eventually(t, "the upload after the broken one", func() bool {
+		return s.Request("PUT", path, content, "Content-Type", "application/pdf").Status == http.StatusCreated
+	})
+	if text, isError := s.call("ada", "putRaw", `{"body":{"upload":"`+c.Upload+`"}}`); isError {
+		t.Error(text)
+	}
+	if got, _ := s.api.last(); len(got) != len(content) {
+		t.Errorf("the API got %d bytes, want %d", len(got), len(content))
+	}
+	s.wantKept(t, 1, 2)
 }
 
 // TestUploads_handles_of_others checks that a handle is its owner's, and is used by one call, which can be repeated.
