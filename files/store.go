@@ -184,7 +184,7 @@ func (s *Store) Create(ctx context.Context, o Owner, f File, l Limits) (Ticket, 
 }
 
 // checkTotal returns a refusal if an owner has too much. An upload in progress whose size is not known counts as the largest one, and a URL
-// that nobody has used as what was announced.
+// that was not used yet as what was announced.
 func (s *Store) checkTotal(ctx context.Context, o Owner) error {
 	st, err := s.Open(ctx)
 	if err != nil {

@@ -92,8 +92,10 @@ func (s *eventStorm) call(node int, user, method, params string) (io.ReadCloser,
 	if err != nil {
 		return nil, err
 	}
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {method}, "X-Api-Key": {hookSecret + user},
-		"Accept": {"application/json, text/event-stream"}}
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {method}, "X-Api-Key": {hookSecret + user},
+		"Accept": {"application/json, text/event-stream"},
+	}
 	response, err := stormClient.Do(r)
 	if err != nil {
 		return nil, err

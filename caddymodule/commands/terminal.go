@@ -114,12 +114,11 @@ func (t Terminal) Line(cells ...cell) string {
 
 // numberLine returns a line with a name and numbers, each in so many columns. The name gets what they leave, at most 60.
 func (t Terminal) numberLine(columns int, name string, numbers ...cell) string {
-	cells := []cell{{Text: name, Width: max(min(t.Width-len(numbers)*(columns+1), 60), columns)}}
-	for _, n := range numbers {
-		n.Width, n.Right = columns, true
-		cells = append(cells, n)
+	for i := range numbers {
+		numbers[i].Width, numbers[i].Right = columns, true
 	}
-	return t.Line(cells...)
+	first := cell{Text: name, Width: max(min(t.Width-len(numbers)*(columns+1), 60), columns)}
+	return t.Line(append([]cell{first}, numbers...)...)
 }
 
 // texts returns cells without a color.

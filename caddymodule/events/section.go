@@ -128,9 +128,9 @@ func (s *Section) ArchiveDelivery(ctx context.Context, source string, d *serve.D
 	if d.Failed {
 		what = "given_up"
 	}
-	var entries []audit.Entry
-	for _, id := range d.IDs {
-		entries = append(entries, audit.Entry{Event: what, User: d.User, Name: d.Event, EventID: id})
+	entries := make([]audit.Entry, len(d.IDs))
+	for i, id := range d.IDs {
+		entries[i] = audit.Entry{Event: what, User: d.User, Name: d.Event, EventID: id}
 	}
 	return s.archive(ctx, source, entries...)
 }

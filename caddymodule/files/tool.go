@@ -41,7 +41,7 @@ func (s *Section) Lists(set *tools.Toolset) bool {
 }
 
 // ownerOf returns who owns the files of a caller: the authenticated user of this site, or else the client's address with its credentials. The
-// limits hold for the address, because credentials that nobody has checked can be made up.
+// limits hold for the address, because credentials that were not checked can be made up.
 func (s *Section) ownerOf(ctx context.Context, by *route.Uploader) (o files.Owner, err error) {
 	st, err := s.store.Open(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@
 // the response.
 //
 // options.go translates the configuration for the adapter. library.go provides resources,
-// prompts and apps, and watches their files. skills.go does so for skills. card.go and discovery.go serve the server card and
-// the catalog. memory.go and secret.go keep sessions valid across reloads and on other nodes.
+// prompts and apps, and watches their files. skills.go does so for skills. memory.go and
+// secret.go keep sessions valid across reloads and on other nodes.
 // stdio_client.go serves a client on standard input for the command `caddy mcp`.
 package mcp

@@ -135,8 +135,8 @@ func readMessage(data []byte) (m message, err error) {
 // readJSON returns a copy of data as strict JSON. Servers cut texts inside a character, begin with a byte order mark, and respond with a
 // batch of one message.
 func readJSON(data []byte) (jsontext.Value, error) {
-	object, err := jsontext.Value(nil), strictjson.Check(data)
-	if err == nil {
+	var object jsontext.Value
+	if err := strictjson.Check(data); err == nil {
 		object = jsontext.Value(data).Clone()
 	} else {
 		mended, failed := jsontext.AppendFormat(nil, bytes.TrimPrefix(data, []byte("\ufeff")), jsontext.AllowInvalidUTF8(true)) // with U+FFFD

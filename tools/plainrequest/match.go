@@ -183,6 +183,7 @@ func (r *Routes) lenientTools(method, reading string, t *tools.Tool) []*tools.To
 	}
 	return found
 }
+
 func has(toolset []*tools.Tool, tool *tools.Tool) bool {
 	return slices.ContainsFunc(toolset, func(t *tools.Tool) bool {
 		return t == tool || t.Plan.Method == tool.Plan.Method && pathKey(t) == pathKey(tool)

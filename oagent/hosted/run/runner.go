@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/broadcast"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -30,7 +29,7 @@ type Runner struct {
 	nodes   presence
 	queue   *scheduler // the jobs that this node works on next
 	shares  *admission
-	texts   broadcast.Hub[Event] // what models write, by run, for its subscribers on this node
+	texts   store.Hub[Event] // what models write, by run, for its subscribers on this node
 
 	leave context.CancelFunc // ends the announcements that this node is alive
 	left  sync.WaitGroup     // those announcements
