@@ -300,9 +300,9 @@ func (m *mixedRoute) matches(segment string) bool {
 // Folded finds tools by paths as lenient servers see them, which ignore case, empty segments and spaces.
 type Folded struct{ methods pathTree }
 
-// NewFolded returns the paths of the toolsets' tools. Fold returns the same text for all texts that servers may treat as equal. It keeps the NUL
+// NewFolded returns the paths of the toolsets' tools. Fold returns the same path for all paths that servers may treat as equal. It keeps the NUL
 // of a parameter.
-func NewFolded(fold func(text string) string, toolsets ...*tools.Toolset) *Folded {
+func NewFolded(fold func(path string) string, toolsets ...*tools.Toolset) *Folded {
 	folded := &Folded{make(pathTree)}
 	for _, set := range toolsets {
 		for _, tool := range set.Tools() {
