@@ -147,6 +147,17 @@ func (r *Routes) At(method, path string) *Siblings {
 	return root.find(path[1:])
 }
 
+// Choose returns the operation of the request. Called is the tool whose call made the
+// request, or nil for a plain request. A plain request must exclude all other operations;
+// otherwise Choose returns an error. For a call, it is enough that nothing in the request
+// identifies another operation.
+func (s *Siblings) Choose(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
+	if s.marks == nil && len(s.Tools) == 1 {
+		return s.Tools[0], nil
+	}
+	return s.compare(req, called)
+}
+
 func unescapeSegment(segment string) string {
 	if strings.IndexByte(segment, '%') < 0 {
 		return segment

@@ -108,18 +108,7 @@ func (m *mark) isBlurred(values []string) bool {
 	})
 }
 
-// Choose returns the operation of the request. Called is the tool whose call made the
-// request, or nil for a plain request. A plain request must exclude all other operations;
-// otherwise Choose returns an error. For a call, it is enough that nothing in the request
-// identifies another operation.
-func (s *Siblings) Choose(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
-	if s.marks == nil && len(s.Tools) == 1 {
-		return s.Tools[0], nil
-	}
-	return s.compare(req, called)
-}
-
-// compare is choose for several operations.
+// compare is Choose for several operations.
 func (s *Siblings) compare(req *http.Request, called *tools.Tool) (*tools.Tool, error) {
 	present, problem := s.read(req)
 	if problem != "" {
