@@ -512,3 +512,31 @@ func TestUploads_limits_behind_references(t *testing.T) {
 		}
 	}
 }
+
+// TestUploads_handle_as_text takes a handle that a model gives without its object, or with more members.
+func TestUploads_handle_as_text(t *testing.T) {
+	s := newUploads(t, "", "", "")
+	for _, format := range []string{`{"body":%q}`, `{"body":{"upload":%q,"filename":"a.pdf"}}`} {
+		c := s.create("ada", forRaw)
+		if a := s.Request("PUT", strings.TrimPrefix(c.Descriptor.URL, s.URL), "content", "Content-Type", "application/pdf"); a.Status != http.StatusCreated {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		if text, isError := s.call("ada", "putRaw", fmt.Sprintf(format, c.Upload)); isError {
+			t.Errorf("%s: %s", format, text)
+		}
+		if got, _ := s.api.last(); string(got) != "content" {
+			t.Errorf("%s: the API got %q", format, got)
+		}
+	}
+}
+
+// TestUploads_too_many_downloads makes no call with more files than one may download, and tries no other after the first failure.
+func TestUploads_too_many_downloads(t *testing.T) {
+	s := newUploads(t, "", "", "")
+	file := `{"download_url":"https://127.0.0.1:1/x","file_id":"f"}`
+	began := time.Now()
+	text, isError := s.call("ada", "putRaw", `{"body":[`+strings.Repeat(file+",", 5000)+file+`]}`)
+	if !isError || !strings.Contains(text, "cannot be downloaded") || time.Since(began) > 5*time.Second {
+		t.Errorf("after %v: %s", time.Since(began), text)
+	}
+}
