@@ -233,6 +233,9 @@ func (e *Event) provision() (err error) {
 	return nil
 }
 
+// maxRetention is the longest time for which events are kept: a store keeps nothing for longer than store.MaxTTL.
+const maxRetention = 365 * 24 * time.Hour
+
 // Validate returns an error for invalid options.
 func (h *Handler) Validate() error {
 	switch {
@@ -240,6 +243,8 @@ func (h *Handler) Validate() error {
 		return fmt.Errorf("path %q must begin with a slash, and name a path such as /hooks/shop", h.Path)
 	case h.MaxBody < 0 || h.MaxBody > maxMaxBody:
 		return fmt.Errorf("max_body must be at most 1 MiB; it is %d", h.MaxBody)
+	case time.Duration(h.Retention) > maxRetention:
+		return errors.New("retention must be at most 365 days")
 	case h.Invalid != "" && h.Invalid != invalidStore && h.Invalid != invalidRefuse:
 		return fmt.Errorf("invalid %s: use %s or %s", h.Invalid, invalidStore, invalidRefuse)
 	}
