@@ -42,7 +42,7 @@ func (s *Store) Serve(w http.ResponseWriter, r *http.Request, secret string) (ha
 	case err == nil:
 		return path.Base(key), f, nil
 	case status == 0 && r.Context().Err() != nil: // the client has disconnected
-		return "", nil, nil //nolint:nilerr // there is nothing to tell anyone
+		return "", nil, nil //nolint:nilerr // the response reaches no client
 	case status == 0:
 		respond.WriteProblem(w, http.StatusServiceUnavailable, "No file", "the gateway cannot store or read the file; the reason is in its log")
 		return "", nil, err

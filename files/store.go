@@ -281,7 +281,10 @@ func (s *Store) receive(ctx context.Context, key string, f File, body io.Reader,
 	if err != nil {
 		return f, err
 	}
-	if err = s.checkTotal(ctx, r.Owner); err == nil {
+	if r.Size == 0 { // Create has counted a known size
+		err = s.checkTotal(ctx, r.Owner)
+	}
+	if err == nil {
 		f.Size, f.SHA256, err = s.write(ctx, key, &r, body)
 	}
 	broken := isBroken(err)

@@ -241,6 +241,8 @@ func (h *Handler) Validate() error {
 	switch {
 	case !strings.HasPrefix(h.Path, "/") || h.Path == "/":
 		return fmt.Errorf("path %q must begin with a slash, and name a path such as /hooks/shop", h.Path)
+	case strings.Contains(h.Path, "*"):
+		return fmt.Errorf("path %q must be one path, without *: an API sends all its webhooks there", h.Path)
 	case h.MaxBody < 0 || h.MaxBody > maxMaxBody:
 		return fmt.Errorf("max_body must be at most 1 MiB; it is %d", h.MaxBody)
 	case time.Duration(h.Retention) > maxRetention:

@@ -296,6 +296,7 @@ func TestHandler_rejects_options(t *testing.T) {
 		"have no effect with hide":             handle(stripe + "event invoice.paid {\nhide\nselect .data\n}"),
 		"two events have the name":             handle(stripe + "event secret.thing {\nrename invoice.paid\n}"),
 		"at most 1 MiB":                        handle(stripe + "max_body 2MiB"),
+		"without *":                            "agent_events /hooks/* shop {\n" + stripe + "}",
 		"at most 365 days":                     handle(stripe + "retention 4000d"),
 		"no oagent handler":                    handle(stripe + "on invoice.paid start clerk"),
 		"there is no such event":               handle(stripe + "on invoice.lost start clerk"),

@@ -12,6 +12,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
+// startHosted starts a site whose agents call an API with files.
+func startHosted(hosted *sitetest.HostedSite) *uploadSite {
+	s := &uploadSite{hosted.Site, new(fileAPI)}
+	hosted.API.Respond = s.api.ServeHTTP
+	s.Write("photos.yaml", photos)
+	block := strings.NewReplacer("toolset TRIPS", "toolset Trips", "oagent DIR", "mcp Trips\noagent DIR").Replace(hosted.Block(""))
+	s.Start("agents {\nstore bolt DIR/store.db\nuploads "+s.URL+"/up\ntoolset Trips DIR/photos.yaml\n}", "agent_uploads\n"+block)
+	return s
+}
+
 // TestHostedAgent_uses_an_upload_of_its_user uploads a file over MCP, and gives the handle to an agent. Another user's run cannot use it.
 func TestHostedAgent_uses_an_upload_of_its_user(t *testing.T) {
 	var handle atomic.Value
@@ -21,20 +31,15 @@ func TestHostedAgent_uses_an_upload_of_its_user(t *testing.T) {
 		}
 		return sitetest.Calls("put-raw", `{"body":`+handle.Load().(string)+`}`)
 	})
-	api := new(fileAPI)
-	hosted.API.Respond = api.ServeHTTP
-	s := &uploadSite{hosted.Site, api}
-	s.Write("photos.yaml", photos)
-	block := strings.NewReplacer("toolset TRIPS", "toolset Trips", "oagent DIR", "mcp Trips\noagent DIR").Replace(hosted.Block(""))
-	s.Start("agents {\nstore bolt DIR/store.db\nuploads "+s.URL+"/up\ntoolset Trips DIR/photos.yaml\n}", "agent_uploads\n"+block)
+	s := startHosted(hosted)
 	handle.Store(s.uploaded("ann", forRaw, "", []byte("content")))
-	if v := hosted.State("bob", hosted.Begin("bob", "desk", "Send it")); !strings.Contains(v.Text, "does not exist") || api.count() != 0 {
-		t.Errorf("another user: %s %s, %d calls", v.Status, v.Text, api.count())
+	if v := hosted.State("bob", hosted.Begin("bob", "desk", "Send it")); !strings.Contains(v.Text, "does not exist") || s.api.count() != 0 {
+		t.Errorf("another user: %s %s, %d calls", v.Status, v.Text, s.api.count())
 	}
 	if v := hosted.State("ann", hosted.Begin("ann", "desk", "Send it")); v.Status != "complete" {
 		t.Errorf("%+v %+v", v, v.Error)
 	}
-	if body, _ := api.last(); string(body) != "content" {
+	if body, _ := s.api.last(); string(body) != "content" {
 		t.Errorf("the API got %q", body)
 	}
 	if a := hosted.As("ann", http.MethodGet, "/engagements", ""); strings.Contains(a.Body, "Y29udGVudA") {
@@ -59,16 +64,11 @@ func TestHostedAgent_passes_a_file_on(t *testing.T) {
 		}
 		return modelserver.Step{Text: last.Text}
 	})
-	api := new(fileAPI)
-	hosted.API.Respond = api.ServeHTTP
-	s := &uploadSite{hosted.Site, api}
-	s.Write("photos.yaml", photos)
-	block := strings.NewReplacer("toolset TRIPS", "toolset Trips", "oagent DIR", "mcp Trips\noagent DIR").Replace(hosted.Block(""))
-	s.Start("agents {\nstore bolt DIR/store.db\nuploads "+s.URL+"/up\ntoolset Trips DIR/photos.yaml\n}", "agent_uploads\n"+block)
+	s := startHosted(hosted)
 	if v := hosted.State("ann", hosted.Begin("ann", "desk", "Copy the film")); v.Status != "complete" {
 		t.Errorf("%+v %+v", v, v.Error)
 	}
-	if body, header := api.last(); !bytes.Equal(body, video) || header.Get("Content-Type") != "video/mp4" {
+	if body, header := s.api.last(); !bytes.Equal(body, video) || header.Get("Content-Type") != "video/mp4" {
 		t.Errorf("the API got %d bytes with %v", len(body), header)
 	}
 	if a := hosted.As("ann", http.MethodGet, "/engagements", ""); strings.Contains(a.Body, "/up/") {

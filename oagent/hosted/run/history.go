@@ -1,13 +1,21 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"time"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
+// This file is about the past that the model gets: of the conversation, and of the user's earlier runs (memory).
+//
 // The model gets the conversation within a limit of tokens (Limits.Context). If it is longer, old results of tools are
 // shortened first. If that is not enough, the oldest messages are left out, perhaps with a summary in their place (summary.go).
 // Calls stay together with their results.
@@ -138,4 +146,100 @@ func shortContent(r *model.ToolResult) string {
 // tokensOf estimates the tokens of messages.
 func tokensOf(messages []model.Message) int64 {
 	return model.EstimateUsage(&model.Request{Messages: messages}, new(model.Response)).InputTokens
+}
+
+// Limits on what is retained of a user's runs of one agent.
+const (
+	maxRetained       = 10   // runs, the latest
+	maxRetainedInput  = 500  // bytes of the first input of a run
+	maxRetainedAnswer = 1000 // bytes of its answer
+)
+
+// memory keeps summaries of a user's latest runs for the agent: the first input and the last answer,
+// shortened (OpenAgentSpec v1, lifespan.retain_memory). Runs of unknown users are not retained, and
+// neither are runs that agents start: their input is written by a model.
+type memory struct{ storage *storage }
+
+const memoryKey = "run-memory/" // followed by a digest of agent and user
+
+// Retained is the summary of a run that an agent remembers.
+type Retained struct {
+	Run    string    `json:"run"` // id of the run
+	At     time.Time `json:"at"`
+	Input  string    `json:"input"`
+	Answer string    `json:"answer"`
+}
+
+func memoryOf(agent string, user engagement.User) string {
+	return memoryKey + engagement.Digest(agent, user.ID)
+}
+
+// list returns the lists of the memory.
+func (m memory) list() *lease.List[Retained] {
+	return &lease.List[Retained]{Store: m.storage.store, TTL: m.storage.ttl, IsOver: func(*Retained) bool { return false }}
+}
+
+// change changes the list of a user.
+func (m memory) change(ctx context.Context, of *Assignment, change func([]Retained) []Retained) error {
+	return m.list().Change(ctx, m.storage.realm+memoryOf(of.Agent, of.User), of.owner(), func(all []Retained) ([]Retained, error) { return change(all), nil })
+}
+
+// retain adds a completed run. If the node dies before, the run is not retained.
+func (m memory) retain(ctx context.Context, st *State, messages []model.Message) error {
+	if st.User.ID == "" {
+		return nil
+	}
+	added := Retained{Run: st.ID, At: m.storage.now().UTC(), Answer: text.Cut(st.Text, maxRetainedAnswer)}
+	if len(messages) > 0 {
+		added.Input = text.Cut(messages[0].Text, maxRetainedInput)
+	}
+	return m.change(ctx, &st.Assignment, func(all []Retained) []Retained {
+		all = append(withoutRun(all, st.ID), added)
+		return all[max(0, len(all)-maxRetained):]
+	})
+}
+
+// get returns the summaries of the runs of a user, the latest last.
+func (m memory) get(ctx context.Context, agent string, user engagement.User) ([]Retained, error) {
+	if user.ID == "" {
+		return nil, nil
+	}
+	all, err := m.list().Get(ctx, m.storage.realm+memoryOf(agent, user))
+	if errors.Is(err, stored.ErrUnreadable) {
+		return nil, nil // memory is not essential
+	}
+	return all, err
+}
+
+// messages returns the user's earlier runs as messages of the conversation. They are never part of the
+// system text: an answer may quote data that the agent has read, with instructions of others in it.
+func (m memory) messages(ctx context.Context, agent string, user engagement.User, except string) ([]model.Message, error) {
+	all, err := m.get(ctx, agent, user)
+	var messages []model.Message
+	for _, k := range all {
+		if k.Run == except || k.Input == "" || k.Answer == "" {
+			continue
+		}
+		messages = append(messages,
+			model.Message{Role: model.RoleUser, Text: "Earlier conversation on " + k.At.Format(time.DateOnly) + ", shortened:\n" + k.Input},
+			model.Message{Role: model.RoleAssistant, Text: k.Answer})
+	}
+	return messages, err
+}
+
+func (m memory) forget(ctx context.Context, agent string, user engagement.User) error {
+	return m.storage.store.Delete(ctx, m.storage.realm+memoryOf(agent, user))
+}
+
+// remove removes what is retained of a run.
+func (m memory) remove(ctx context.Context, of *Assignment) error {
+	all, err := m.get(ctx, of.Agent, of.User)
+	if err != nil || !slices.ContainsFunc(all, func(k Retained) bool { return k.Run == of.ID }) {
+		return err
+	}
+	return m.change(ctx, of, func(all []Retained) []Retained { return withoutRun(all, of.ID) })
+}
+
+func withoutRun(all []Retained, id string) []Retained {
+	return slices.DeleteFunc(all, func(k Retained) bool { return k.Run == id })
 }
